@@ -1,6 +1,6 @@
-"""`@tw.autotune`, which loads the tuner when a kernel is first decorated with it.
+"""`@tw.autotune`, which loads the tuner when it first decorates a kernel.
 
-A program that tunes nothing imports nothing of `tilewright.tune`.
+A program that tunes no kernel imports nothing of `tilewright.tune`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ def autotune(
 ) -> Callable[[Kernel], Autotuned]:
     """Let a kernel find its own configuration: `@tw.autotune(space)` above `@tw.kernel`.
 
-    `key` says for what one is searched anew: names of dims, `("M", "N")`, a function of the
-    arguments that gives a `tilewright.tune.Key`, or, left out, every extent. `reference` gets the
-    arguments and gives the right contents of the outputs; left out, what the default computes is
-    right. A candidate that is further from it than `limit`, relative to its norm, never wins.
-    `default` is what runs where nothing can be measured: the first of the space, if left out.
+    `key` names the part of the arguments that selects a configuration: names of dims, `("M", "N")`,
+    a function of the arguments that returns a `tilewright.tune.Key`, or, by default, every extent.
+    `reference` takes the arguments and returns the expected contents of the outputs; by default
+    they are those of the default configuration. A candidate whose relative error exceeds `limit`
+    never wins. `default` is the configuration where timing is impossible: by default the first of
+    the space.
     """
     tuner: Any = load_module("tilewright.tune.autotune")
     given = {"key": key, "reference": reference, "limit": limit, "default": default}

@@ -1,4 +1,4 @@
-"""Measuring: times on a device and on the host, paired comparisons, rooflines, tables and plots.
+"""Benchmarks: times on a device and on the host, paired comparisons, rooflines, tables and plots.
 
     from tilewright.bench import compare, do_bench
 
@@ -6,7 +6,7 @@
     found = compare({"torch": lambda: torch.add(a, b, out=c), "ours": lambda: add(…)})
     print(found.speed("ours"), "times as fast, noise", found.noise)
 
-Loaded only by those who measure: `import tilewright` does not load it.
+`import tilewright` does not load this package.
 """
 
 from __future__ import annotations

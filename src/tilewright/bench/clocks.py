@@ -1,9 +1,9 @@
-"""Clocks: that of the device, read by its stream, held or not, and that of the host.
+"""Clocks: the device's, read by its stream, held or not, and the host's.
 
-The device's is the default on a GPU. The stream is held while the host fills it, so that host time
-never shows; what waits for the device itself cannot be held and is timed without. The host's clock
-is the default on the CPU, where anything can be timed, NumPy included. None is for the host's own
-cost of a launch: see `host_cost`.
+The device's clock is the default on a GPU. The stream is held while the host fills it, so that host
+time is never included; a run that waits for the device cannot be held, and is timed without a hold.
+The host's clock is the default on the CPU and times any callable, NumPy included. `host_cost`
+measures the host's own cost of a launch.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["Clock", "DeviceClock", "EagerClock", "HostClock", "clock_of"]
 
-_PATIENCE = 0.25  # seconds to fill a stream, after which the host is thought to wait for the device
+_PATIENCE = 0.25  # seconds to fill a stream, after which the host is assumed to wait for the device
 
 Before = Callable[[], object]
 
 
 class Clock(Protocol):
-    """Something that times runs."""
+    """A clock that times runs."""
 
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
     ) -> list[float]:
-        """Seconds of one run for each repetition, the mean of a batch; `before` is not counted."""
+        """Return the mean seconds of a run for each repetition; `before` is not counted."""
 
 
 @dataclass(frozen=True)
 class HostClock:
-    """From the call until the device has finished it."""
+    """Measures from the call until the device has completed it."""
 
     stream: Stream
 
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
     ) -> list[float]:
-        """One repetition after the other, each waited for."""
+        """Time one repetition after the other, waiting for each."""
         found = []
         for repetition in range(repetitions):
             before()
@@ -57,10 +57,10 @@ class HostClock:
 
 @dataclass(frozen=True)
 class EagerClock:
-    """Between two stamps on a stream that nobody holds, around each repetition.
+    """Measures between two stamps on a stream that is not held, around each repetition.
 
-    Where the device waits for the host, the host's time shows, as it does for one who launches one
-    piece of work after the other.
+    Where the device waits for the host, host time is included, as in a program that launches one
+    kernel after the other.
     """
 
     stream: Stream
@@ -68,7 +68,7 @@ class EagerClock:
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
     ) -> list[float]:
-        """All repetitions in one go, waited for at the end."""
+        """Enqueue all repetitions, then wait for them."""
         laps = _stamped(self.stream, subject, before, range(repetitions), batch)
         self.stream.sync()
         return laps()
@@ -76,14 +76,14 @@ class EagerClock:
 
 @dataclass(frozen=True)
 class DeviceClock:
-    """Between two stamps on the stream, which the device itself makes."""
+    """Measures between two stamps on the stream, made by the device itself."""
 
     stream: Stream
 
     def measure(
         self, subject: Subject, before: Before, repetitions: int, batch: int
     ) -> list[float]:
-        """As many repetitions at a time as a stream takes while it is held."""
+        """Time as many repetitions at once as a held stream takes."""
         found: list[float] = []
         while len(found) < repetitions:
             room = subject.room
@@ -100,7 +100,7 @@ class DeviceClock:
 
     @contextmanager
     def _held(self, holding: bool) -> Iterator[threading.Event]:
-        """Hold the stream, but not for ever: the host may come to wait for it."""
+        """Hold the stream for a limited time, since the host may wait for it."""
         gave_up = threading.Event()
         if not holding:
             yield gave_up
@@ -123,7 +123,7 @@ class DeviceClock:
 def _stamped(
     stream: Stream, subject: Subject, before: Before, repetitions: range, batch: int
 ) -> Callable[[], list[float]]:
-    """Put repetitions on a stream, each between two stamps: their times, once it is done."""
+    """Enqueue repetitions, each between two stamps; return their times once they are done."""
     pairs = []
     for repetition in repetitions:
         before()
@@ -137,5 +137,5 @@ _CLOCKS: dict[str, Callable[[Stream], Clock]] = {"cuda": DeviceClock, "cpu": Hos
 
 
 def clock_of(stream: Stream) -> Clock:
-    """The clock that fits the device of a stream."""
+    """Return the clock for the device of a stream."""
     return _CLOCKS[stream.device.kind](stream)

@@ -1,4 +1,4 @@
-"""Many repetitions as one graph: times without the host, and without gaps between launches."""
+"""Graphs of repetitions: times without the host, and without gaps between launches."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["graph_of"]
 
 
 def graph_of(build: Callable[[], DeviceOp[Any]] | Sequence[Any], count: int) -> Graph:
-    """A graph in which an operation stands `count` times, built afresh each time.
+    """Return a graph with `count` nodes of an operation, built anew for each.
 
-    Several builders take turns, which rotates buffers. Repetitions that write the same tensor run
-    one after the other, others side by side. `do_bench(g.launch).per(count)` is the time of one.
+    Several builders alternate, which rotates buffers. Repetitions that write the same tensor run
+    one after the other, others in parallel. `do_bench(g.launch).per(count)` is the time of one.
     """
     builders = tuple(build) if isinstance(build, Sequence) else (build,)
     if count < 1 or not builders:

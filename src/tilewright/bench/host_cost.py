@@ -1,8 +1,8 @@
-"""What work costs the host, apart from the device: many steps in a row on one stream.
+"""Host cost of work, apart from the device: many steps in a row on one stream.
 
-Two figures each: until the last step has returned, which is the host's own cost while the stream
-has room, and until the device is done. Ways to do the same take turns, as in `paired`; what a way
-prepares is built before its timer starts.
+Each way has two figures: until the last step has returned, which is the host's own cost while the
+stream has room, and until the device is done. Ways to do the same alternate, as in `paired`; the
+preparation of a way is not timed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from tilewright.runtime.devices.stream import Stream
 
 __all__ = ["BrokenWay", "HostCost", "Prepare", "each", "host_costs"]
 
-# Builds what is needed for so many steps, and gives what does them all.
+# Prepares a number of steps, and returns a function that runs them all.
 Prepare: TypeAlias = "Callable[[int], Callable[[], object]]"
 
 
 @dataclass(frozen=True)
 class HostCost:
-    """Seconds a step, one figure a turn."""
+    """Seconds for each step, one figure for each turn."""
 
     queued: Timing
     done: Timing
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return {"queued": self.queued.to_json(), "done": self.done.to_json()}
 
 
 class BrokenWay(TilewrightError):
-    """A way that raised: which one it was, and its exception as the cause."""
+    """A way raised: its name, with its exception as the cause."""
 
     def __init__(self, name: str, error: Exception) -> None:
         super().__init__(f"{name} could not be timed: {type(error).__name__}: {error}")
@@ -47,7 +47,7 @@ class BrokenWay(TilewrightError):
 
 
 def each(step: Callable[[], object]) -> Prepare:
-    """The same call for every step, with nothing to prepare."""
+    """Return the same call for every step, without preparation."""
 
     def prepare(count: int) -> Callable[[], object]:
         def run() -> None:
@@ -62,7 +62,7 @@ def each(step: Callable[[], object]) -> Prepare:
 def host_costs(
     ways: Mapping[str, Prepare], *, count: int = 1000, turns: int = 9, stream: Stream | None = None
 ) -> dict[str, HostCost]:
-    """Time each way in turn; `count` stays below what a stream takes before the host must wait."""
+    """Time the ways in turn; `count` stays below the steps that fill a stream."""
     if count < 1 or turns < 1:
         raise ValueError(
             f"at least one step and one turn are needed, not count={count} and turns={turns}"
@@ -70,7 +70,7 @@ def host_costs(
     chosen = stream or current_device().stream
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     with on_stream(chosen), _without_old_garbage():
-        for turn in range(-1, turns):  # the first one compiles and is not counted
+        for turn in range(-1, turns):  # turn -1 compiles and is not counted
             for name, prepare in ways.items():
                 try:
                     times = _times(prepare(count), chosen)
@@ -83,19 +83,19 @@ def host_costs(
 
 @contextmanager
 def _without_old_garbage() -> Iterator[None]:
-    """Collections look at what the ways make, not at all that lives as long as the process."""
+    """Limit garbage collections to objects of the ways, not of the whole process."""
     had_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        if not had_frozen:  # what somebody else has set aside stays there
+        if not had_frozen:  # objects frozen by other code stay frozen
             gc.unfreeze()
 
 
 def _times(run: Callable[[], object], stream: Stream) -> tuple[float, float]:
-    gc.collect()  # what the way before has left is not this one's to clear away
+    gc.collect()  # garbage of the way before is not charged to this one
     stream.device.synchronize()
     drain(stream)
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Where and with what something was measured: a figure without this means nothing."""
+"""Facts about the machine of a measurement, without which a figure is meaningless."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("numpy", "torch", "triton", "cuda-tile", "cuda-core", "cuda-binding
 
 
 def machine_facts() -> dict[str, Any]:
-    """The date, the GPUs, the processor, and the version of everything that matters."""
+    """Return the date, the GPUs, the processor, and the versions of all relevant software."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "gpus": [asdict(gpu) for gpu in list_gpus()],
@@ -34,7 +34,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its name where the system tells, else what kind it is."""
+    """Return the processor's name where the system has it, else its kind."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
             names = [

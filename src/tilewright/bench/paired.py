@@ -1,9 +1,9 @@
-"""Comparing ways to do the same work on a machine that changes while it is measured.
+"""Comparison of ways to do the same work, robust to a machine that changes meanwhile.
 
-A GPU slows down as it heats up, so candidates take turns in rounds, and the figure of each is the
+A GPU slows down as it heats up, so candidates alternate in rounds, and the figure of each is the
 best of its medians. The first candidate, the base, is timed a second time at the end of every
-round: how far the two figures of one thing lie apart is the noise, and a smaller difference between
-two candidates means nothing. What computes a wrong result is named and never timed.
+round: the distance between its two figures is the noise, and a smaller difference between two
+candidates is meaningless. A candidate with a wrong result is reported and never timed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Candidate", "Comparison", "compare"]
 class Candidate:
     """One way to do the work.
 
-    `error` runs it on poisoned outputs and gives its relative error, which `limit` bounds.
+    `error` runs it on poisoned outputs and returns its relative error, which `limit` bounds.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Timings of all candidates, one a round; those that failed have none but a reason."""
+    """Timings of all candidates, one for each round; a failed candidate has a reason instead."""
 
     base: str
     timings: Mapping[str, tuple[Timing, ...]]
@@ -50,18 +50,18 @@ class Comparison:
         return name in self.timings
 
     def seconds(self, name: str) -> float:
-        """The best of a candidate's medians; not a number if it failed."""
+        """Return the best of a candidate's medians; NaN if it failed."""
         if name not in self.timings and name not in self.failures:
             known = ", ".join((*self.timings, *self.failures))
             raise ValueError(f"there was no candidate `{name}`; there were: {known}")
         return _best(self.timings.get(name, ()))
 
     def speed(self, name: str, against: str | None = None) -> float:
-        """How many times as fast a candidate is as another, by default the base."""
+        """Return the speed of a candidate relative to another, by default the base."""
         return self.seconds(self.base if against is None else against) / self.seconds(name)
 
     def per(self, count: int) -> Comparison:
-        """The same of one, where each candidate ran as many: the nodes of a graph."""
+        """Return the comparison for one item of `count` in each run, such as a node of a graph."""
         each = {
             name: tuple(timing.per(count) for timing in timings)
             for name, timings in self.timings.items()
@@ -71,16 +71,16 @@ class Comparison:
 
     @property
     def noise(self) -> float:
-        """How far two figures of the base lie apart, as a fraction."""
+        """Relative distance between the two figures of the base."""
         return abs(_best(self.again) / self.seconds(self.base) - 1)
 
     @property
     def fastest(self) -> str | None:
-        """The name of the fastest candidate, if any was timed."""
+        """Name of the fastest candidate, if any was timed."""
         return min(self.timings, key=self.seconds, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data: seconds, ratios to the base, all medians, errors and failures."""
+        """Return plain data: seconds, ratios to the base, all medians, errors and failures."""
         rows = {
             name: {
                 "seconds": self.seconds(name),
@@ -110,9 +110,9 @@ def compare(
     flush: bool = False,
     timer: Timer | None = None,
 ) -> Comparison:
-    """Time candidates in turns, the first of them being the base of the comparison.
+    """Time candidates in turns; the first one is the base of the comparison.
 
-    A mapping from names to callables will do where nothing is to be checked.
+    A mapping from names to callables stands for candidates without a check.
     """
     if isinstance(candidates, Mapping):
         candidates = [Candidate(str(name), run) for name, run in candidates.items()]
@@ -141,7 +141,7 @@ def _check(candidates: tuple[Candidate, ...]) -> None:
 
 
 class _Race:
-    """The candidates that are right, and what was found so far."""
+    """The correct candidates, and their timings so far."""
 
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
@@ -152,7 +152,7 @@ class _Race:
         self.failures: dict[str, str] = {}
 
     def enter(self, candidate: Candidate) -> None:
-        """Check a candidate and warm it up; one that breaks must not cost the others."""
+        """Check a candidate and warm it up; a failure does not affect the others."""
         try:
             if candidate.error is not None:
                 error = self.errors[candidate.name] = candidate.error()
@@ -167,7 +167,7 @@ class _Race:
             self._drop(candidate.name, error)
 
     def run(self, base: str) -> None:
-        """All in turn, the base again at the end of each round."""
+        """Time all candidates in rounds, each with the base again at its end."""
         for _ in range(self._timer.effort.rounds):
             for name in tuple(self._prepared):
                 self._time(name, self.found[name])
@@ -177,7 +177,7 @@ class _Race:
     def _time(self, name: str, figures: list[Timing]) -> None:
         try:
             figures.append(self._timer.measure(*self._prepared[name]))
-        except Exception as error:  # noqa: BLE001 (the others go on)
+        except Exception as error:  # noqa: BLE001 (other candidates continue)
             self._drop(name, error)
 
     def _drop(self, name: str, error: Exception) -> None:

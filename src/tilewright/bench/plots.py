@@ -1,6 +1,6 @@
-"""Drawing: a `Plot` as PNG and SVG, by matplotlib, which the extra `bench` brings.
+"""Plots as PNG and SVG, drawn by matplotlib from the extra `bench`.
 
-A GPU host needs none of it: plots are data in a report, and drawn wherever there is matplotlib.
+A GPU host does not need matplotlib: plots are data in a report, and can be drawn elsewhere.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _FORMATS = ("png", "svg")
 _SIZE, _WIDE = (7.2, 4.2), (9.4, 4.2)  # inches
 _MARKERS = "osD^vPX*"
 _FEW = 4  # lines whose names have room beside them
-# Colours that stay apart for all kinds of colour vision (Okabe and Ito).
+# A palette distinguishable for all kinds of colour vision (Okabe and Ito).
 _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999",
 )  # fmt: skip
-# No date and fixed names of parts: the same plot is the same file.
+# Without a date and with fixed ids, so that equal plots give equal files.
 _STYLE = {
     "svg.hashsalt": "tilewright",
     "font.size": 10,
@@ -83,7 +83,7 @@ def _fill(axes: Any, plot: Plot) -> None:
 
 
 def _short(number: float) -> str:
-    """A power of two from a million on as one, others as they are."""
+    """Format powers of two from a million on as powers, other numbers as they are."""
     whole = int(number)
     if whole >= 1 << 20 and whole & (whole - 1) == 0:
         return f"$2^{{{whole.bit_length() - 1}}}$"

@@ -1,7 +1,7 @@
-"""Everything that one experiment found: tables, plots, raw figures, targets, and the machine.
+"""The report of one experiment: tables, plots, raw figures, targets, and the machine.
 
-It is written after each part, so that a run that breaks leaves what it has; a table that is added
-before its rows is written with those that it has got. A page or a plot is made from the file,
+The file is written after each part, so that an interrupted run keeps its results so far; a table
+added before its rows is written with the rows it has. Pages and plots are made from the file,
 anywhere and at any time.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Bound", "Report", "Target"]
 
 
 class Bound(Enum):
-    """Which side of its target a figure should be on."""
+    """Required side of a figure relative to its target."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
@@ -29,7 +29,7 @@ class Bound(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should be, and what it is."""
+    """A required figure, and the measured one."""
 
     what: str
     bound: Bound
@@ -39,18 +39,18 @@ class Target:
 
     @property
     def is_met(self) -> bool:
-        """Whether the figure is on the right side; one that is missing is not."""
+        """Whether the figure meets its target; a missing one does not."""
         if self.bound is Bound.AT_LEAST:
             return self.measured >= self.wanted
         return self.measured <= self.wanted
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, the verdict with it."""
+        """Return plain data, including the verdict."""
         return {**asdict(self), "bound": self.bound.value, "is_met": self.is_met}
 
 
 class Report:
-    """What an experiment found, in a file if one is named."""
+    """Results of an experiment, in a file if one is named."""
 
     def __init__(self, name: str, title: str, path: Path | None = None) -> None:
         self._path = path
@@ -61,12 +61,12 @@ class Report:
 
     @property
     def data(self) -> dict[str, Any]:
-        """All of it as plain data, as it stands."""
+        """Return the whole report as plain data."""
         tables = [table.to_json() for table in self._tables]
         return {**self._head, "tables": tables, **self._lists, "figures": self._figures}
 
     def note(self, text: str) -> None:
-        """A sentence about how it was measured, or what to make of it."""
+        """Add a sentence about the measurement or its interpretation."""
         self._append("notes", text)
 
     def table(self, table: Table) -> None:
@@ -79,7 +79,7 @@ class Report:
         self._append("plots", plot.to_json())
 
     def target(self, target: Target) -> None:
-        """Add a figure that should be on one side of another."""
+        """Add a figure with its target."""
         self._append("targets", target.to_json())
 
     def figure(self, part: str, **entry: Any) -> None:
@@ -95,13 +95,13 @@ class Report:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(_without_nan(self.data), indent=1, ensure_ascii=False)
-            scratch = self._path.with_suffix(".part")  # whole or not at all
+            scratch = self._path.with_suffix(".part")  # replaces the file atomically
             scratch.write_text(text + "\n", encoding="utf-8")
             scratch.replace(self._path)
 
 
 def _without_nan(data: Any) -> Any:
-    """JSON has no name for what is not a number: null."""
+    """Replace NaN, which JSON lacks, by null."""
     if isinstance(data, dict):
         return {key: _without_nan(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -1,7 +1,7 @@
-"""The roofline: how fast work can be at all here, by what this very device was seen to do.
+"""The roofline: a lower bound on the time of work, from measured ceilings of this device.
 
-Ceilings are measured, not taken from a datasheet: bytes a second of a plain copy, and arithmetic a
-second of the best matrix product at hand, ours or torch's where it is loaded.
+Ceilings are measured, not taken from a datasheet: bytes per second of a plain copy, and operations
+per second of the fastest available matrix product, ours or torch's where it is loaded.
 """
 
 # ruff: noqa: N803 (constants of a kernel are upper case)
@@ -39,31 +39,31 @@ _SIZES = {"cuda": (8192, f16), "cpu": (256, f32)}
 
 @dataclass(frozen=True)
 class Work:
-    """What has to be done at least: bytes moved and operations computed."""
+    """Minimum of the work: bytes moved and operations computed."""
 
     nbytes: float
     flops: float = 0.0
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte; without end where none is moved."""
+        """Operations for each byte; infinite if no byte is moved."""
         return self.flops / self.nbytes if self.nbytes else math.inf
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The best that a device was seen to do."""
+    """Highest rates measured on a device."""
 
-    bandwidth: float  # bytes a second, read and written
-    matrix_rate: float  # operations a second of a matrix product
+    bandwidth: float  # bytes per second, read and written
+    matrix_rate: float  # operations per second of a matrix product
     matrix_dtype: str
 
     def seconds(self, work: Work) -> float:
-        """The least time for some work: whatever takes longer, moving or computing."""
+        """Return the least time for some work: the longer of moving and computing."""
         return max(work.nbytes / self.bandwidth, work.flops / self.matrix_rate)
 
     def fraction(self, work: Work, seconds: float) -> float:
-        """How near a measured time is to the least."""
+        """Return the least time as a fraction of a measured time."""
         return self.seconds(work) / seconds
 
     def is_memory_bound(self, work: Work) -> bool:
@@ -71,7 +71,7 @@ class Ceilings:
         return work.nbytes / self.bandwidth >= work.flops / self.matrix_rate
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
@@ -89,7 +89,7 @@ def _multiply(
 
 
 def measure_ceilings(stream: Stream | None = None, effort: Effort | None = None) -> Ceilings:
-    """Measure them; a second or two on a GPU."""
+    """Measure the ceilings, in a second or two on a GPU."""
     stream = stream or current_device().stream
     kind = stream.device.kind
     size, dtype = _SIZES[kind]
@@ -107,7 +107,7 @@ def _bandwidth(stream: Stream, nbytes: int, effort: Effort | None) -> float:
 
 
 def _matrix_rate(stream: Stream, size: int, dtype: type[DType], effort: Effort | None) -> float:
-    # Never zeros or ones: a GPU multiplies those with less power, and faster.
+    # Random numbers, since a GPU multiplies zeros or ones with less power, and faster.
     x, y = (randn((size, size), dtype, seed=seed, device=stream.device) for seed in (1, 2))
     z = empty((size, size), dtype, device=stream.device)
     wide = _multiply.with_hints(num_ctas=2, num_worker_warps=8)  # two neighbours share their loads

@@ -1,8 +1,8 @@
-"""What is timed: one or several callables, put on a stream in turn.
+"""Subjects of a timing: one or several callables, run on a stream in turn.
 
-A callable of any kind will do: one that builds or submits an operation of ours, a torch function, a
-Triton kernel, a launch by the driver, the launch of a graph. Torch's current stream is ours while
-anything runs here, so everything that follows it is on the stream that is timed.
+Any callable is allowed: it may build or submit one of our operations, call torch or a Triton
+kernel, or launch through the driver or a graph. Torch's current stream is ours during a timing, so
+all work that follows it is on the timed stream.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["Run", "Subject", "drain", "on_stream"]
 
-# Something to time; several take turns, which keeps a cache from serving them.
+# A callable to time; several alternate, which defeats caches.
 Run: TypeAlias = "Callable[[], object] | Sequence[Callable[[], object]]"
 
-_ROOM = 128  # runs: a stream takes about a thousand launches before the host has to wait
+_ROOM = 128  # runs: a stream takes about a thousand launches before the host must wait
 _LESS = 8
 
 
 class Subject:
-    """Callables in turn, and how many of them a held stream takes."""
+    """Callables that alternate, and the number of runs that a held stream takes."""
 
     def __init__(self, run: Run) -> None:
         self._runs = tuple(run) if isinstance(run, Sequence) else (run,)
@@ -39,31 +39,31 @@ class Subject:
                     " that every repetition builds its own operation"
                 )
         self.room = _ROOM
-        self.seconds = 0.0  # that one run takes, about, as soon as that is known
+        self.seconds = 0.0  # approximate time of one run, once it is known
 
     @property
     def turns(self) -> int:
-        """How many callables take turns."""
+        """Number of callables that alternate."""
         return len(self._runs)
 
     def put(self, number: int) -> None:
-        """Put one run on the current stream."""
+        """Enqueue one run on the current stream."""
         made = self._runs[number % len(self._runs)]()
         if isinstance(made, DeviceOp) and made.state is State.BUILT:
             made.submit()
 
     def put_batch(self, repetition: int, batch: int) -> None:
-        """Put the runs of one repetition on the current stream: those of all take turns."""
+        """Enqueue the runs of one repetition on the current stream; callables alternate."""
         for step in range(batch):
             self.put(repetition * batch + step)
 
     def needs_more_room(self) -> None:
-        """A held stream did not take it: next time it gets less, in the end no hold at all."""
+        """Lower the runs put on a held stream, which did not take them; finally use no hold."""
         self.room //= _LESS
 
 
 def drain(stream: Stream) -> None:
-    """Wait for everything on a stream, also for what others have put there uncounted."""
+    """Wait for all work on a stream, uncounted work of other libraries included."""
     with stream.device.lock:
         stream.advance()
     stream.sync()

@@ -1,7 +1,7 @@
 """Tables and plots as data, and tables as text: for a terminal and for a page in Markdown.
 
-Cells are text already: whoever measured knows how many digits mean something. What draws a plot is
-in `plots`; the command line makes its own tables of these with rich.
+Cells are formatted text: only the measurement knows its significant digits. `plots` draws plots;
+the command line renders these tables with rich.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Table:
     rows: list[Sequence[str]] = field(default_factory=list)
 
     def add(self, *cells: str) -> None:
-        """One more row."""
+        """Add a row."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{self.title}: {len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(cells)
 
     def to_text(self) -> str:
-        """With aligned columns, for a terminal."""
+        """Return text with aligned columns, for a terminal."""
         lines = [self.columns, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
         shown = [self.title]
@@ -39,18 +39,18 @@ class Table:
         return "\n".join(shown)
 
     def to_markdown(self) -> str:
-        """For a page; without the title."""
+        """Return a Markdown table, without the title."""
         marks = ["---", *map(self._mark, range(1, len(self.columns)))]
         lines = [self.columns, marks, *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
     def _mark(self, column: int) -> str:
-        """Figures stand at the right, words at the left."""
+        """Return the alignment of a column: figures to the right, words to the left."""
         cells = (row[column].lstrip("+-*(") for row in self.rows)
         return "---:" if all(not cell or cell[0].isdigit() for cell in cells) else "---"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
@@ -67,7 +67,7 @@ class Series:
 class Plot:
     """Lines over numbers."""
 
-    name: str  # of its files
+    name: str  # base name of its files
     title: str
     x: str
     y: str
@@ -76,11 +76,11 @@ class Plot:
     log_y: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Plot:
-        """What `to_json` gave."""
+        """Return the plot that `to_json` wrote."""
         series = [Series(**one) for one in data["series"]]
         return Plot(**{**data, "series": series})

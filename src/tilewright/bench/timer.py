@@ -1,8 +1,8 @@
-"""`do_bench`: the time of one thing, and the `Timer` that comparisons share.
+"""`do_bench`: the time of one subject, and the `Timer` that comparisons share.
 
-The first run is never counted: it compiles. Then it runs until the clocks are up, then each figure
-is the mean of as many runs as the clock needs to be exact. With `flush` every run starts with a
-cold cache, and figures are of single runs.
+The first run compiles and is never counted. The subject then runs until the GPU's clocks have
+ramped up; each figure is the mean of as many runs as the clock's resolution needs. With `flush`
+every run starts with a cold cache, and each figure is a single run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST_BATCH = 100
 
 
 class Timer:
-    """Times things on one stream."""
+    """Times subjects on one stream."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class Timer:
             self._flushed = empty((_LARGER_THAN_CACHES[device.kind],), u8, device=device)
 
     def first_runs(self, run: Run) -> Subject:
-        """Run something for the first times: it knows how long it takes, still cold."""
+        """Run a callable for the first times; return a subject with its approximate, cold time."""
         subject = Subject(run)
         with on_stream(self.stream):
-            for number in range(subject.turns):  # compiles, which no hold would wait for
+            for number in range(subject.turns):  # compiles, which would outlast a hold
                 subject.put(number)
             drain(self.stream)
             subject.seconds = min(self._clock.measure(subject, _nothing, 2, 1))
         return subject
 
     def warm(self, subject: Subject) -> int:
-        """Run it until it is warm; how many runs make one figure."""
+        """Run a subject until it is warm; return the number of runs for one figure."""
         with on_stream(self.stream):
             self._warm_up(subject)
         if self._flushed is not None or subject.seconds <= 0:
@@ -64,12 +64,12 @@ class Timer:
         return max(1, min(_LARGEST_BATCH, math.ceil(self.effort.shortest / subject.seconds)))
 
     def prepare(self, run: Run) -> tuple[Subject, int]:
-        """Run something until it is warm; how many of it make one figure."""
+        """Run a callable until it is warm; return its subject and the runs for one figure."""
         subject = self.first_runs(run)
         return subject, self.warm(subject)
 
     def measure(self, subject: Subject, batch: int) -> Timing:
-        """Time what was prepared."""
+        """Time a prepared subject."""
         figures = self.effort.figures(subject.seconds * batch)
         with on_stream(self.stream):
             found = self._clock.measure(subject, self._flush, figures, batch)
@@ -86,7 +86,7 @@ class Timer:
         while time.perf_counter() < end:
             for number in range(at_once):
                 subject.put(number)
-                if time.perf_counter() >= end:  # what is slow to launch needs no more of it
+                if time.perf_counter() >= end:  # a slow launch needs no more runs
                     break
             drain(self.stream)
 
@@ -96,7 +96,7 @@ class Timer:
 
 
 def _nothing() -> None:
-    """Before a run whose cache may be warm."""
+    """Do nothing, before a run with a warm cache."""
 
 
 def do_bench(
@@ -105,6 +105,6 @@ def do_bench(
     """Time a callable, or several that take turns, on a stream; by default on the current one.
 
     An operation that the callable builds is submitted. `flush` clears the device's cache before
-    each run; rotating over buffers that do not fit in it is the other way, and times batches.
+    each run; rotating over buffers larger than the cache is the alternative, and times batches.
     """
     return Timer(stream, effort, flush=flush).time(run)

@@ -1,4 +1,4 @@
-"""What was measured of one thing: seconds a run, one figure for each repetition. Only data."""
+"""Timings as data: seconds of one run, one figure for each repetition."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 __all__ = ["Effort", "Timing"]
 
-_FEWEST = 3  # figures of what takes so long that there is no time for more
+_FEWEST = 3  # figures of a run that is too long for more
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured."""
+    """Amount of measurement."""
 
     repetitions: int = 25  # figures of one timing
     warmup: float = 0.05  # seconds of running before the first figure
-    shortest: float = 2e-4  # seconds of a figure: the cost of looking at the clock must not show
+    shortest: float = 2e-4  # seconds of a figure, so that reading the clock is negligible
     rounds: int = 5  # timings of each candidate of a comparison
-    longest: float = math.inf  # seconds of a timing: what takes longer has fewer figures, not one
+    longest: float = math.inf  # seconds of a timing: slower runs get fewer figures, at least a few
 
     def __post_init__(self) -> None:
         if self.repetitions < 1 or self.rounds < 1:
@@ -35,7 +35,7 @@ class Effort:
             )
 
     def figures(self, seconds: float) -> int:
-        """How many figures a timing has if each takes about so many seconds."""
+        """Return the number of figures of a timing if each takes about so many seconds."""
         if self.repetitions * seconds <= self.longest:
             return self.repetitions
         return min(self.repetitions, max(_FEWEST, int(self.longest / seconds)))
@@ -46,20 +46,20 @@ class Timing:
     """Seconds of one run, in the order they were measured."""
 
     seconds: tuple[float, ...]
-    batch: int = 1  # runs that each figure is the mean of
+    batch: int = 1  # runs averaged in each figure
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """Median of the figures."""
         return statistics.median(self.seconds)
 
     @property
     def least(self) -> float:
-        """The shortest one."""
+        """Least of the figures."""
         return min(self.seconds)
 
     def quantile(self, fraction: float) -> float:
-        """The time that this fraction of the runs stayed within, between two figures linearly."""
+        """Return the quantile of the figures, with linear interpolation."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"a quantile is between 0 and 1, and {fraction} is not")
         ordered = sorted(self.seconds)
@@ -69,11 +69,11 @@ class Timing:
         return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
     def per(self, count: int) -> Timing:
-        """The time of one, where a run was many of them: the nodes of a graph."""
+        """Return the timing of one item of `count` in each run, such as a node of a graph."""
         return Timing(tuple(second / count for second in self.seconds), self.batch * count)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return {
             "median": self.median,
             "least": self.least,

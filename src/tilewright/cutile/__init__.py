@@ -1,16 +1,16 @@
-"""Programs of cuTile Python on the CPU, unchanged, with a watch for races.
+"""Programs of cuTile Python on the CPU, unchanged, with race detection.
 
 ```py
 from tilewright import cutile
 
 cutile.launch(None, grid, kernel, arguments)  # like `cuda.tile.launch`, on arrays of the host
 
-with cutile.on_cpu(race_check=True):  # or for a program as it is: `tilewright cutile program.py`
+with cutile.on_cpu(race_check=True):  # or, for a whole program: `tilewright cutile program.py`
     run_the_program()
 ```
 
-cuTile's own compiler turns a kernel into Tile IR, and our CPU backend runs that. Arrays of NumPy
-and torch's tensors on the CPU are arguments. `cuda-tile` has to be installed; a GPU has not.
+cuTile's own compiler turns a kernel into Tile IR, which our CPU backend runs. NumPy arrays and
+torch CPU tensors are arguments. `cuda-tile` must be installed; a GPU is not needed.
 """
 
 from tilewright.cutile.launching import Behaviour, launch

@@ -1,9 +1,9 @@
-"""Arguments of a cuTile kernel: what its compiler may assume of them, and how they are passed.
+"""Arguments of a cuTile kernel: the compiler's assumptions about them, and their layout.
 
-cuTile finds out about arguments by itself where there is a driver; here the same is said by its
-public constraints, and nothing that the arguments at hand do not keep. An array is passed as its
-address, its extents and its strides in elements; a list of arrays as the address of a table of
-those, in 64-bit words, and its length; a tuple as its items; a constant not at all.
+With a driver, cuTile inspects arguments itself; here its public constraints state the same facts,
+and only those that the given arguments satisfy. An array is passed as its address, its extents and
+its strides in elements; a list of arrays as the address of a table of those, in 64-bit words, and
+its length; a tuple as its items; a constant not at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tilewright.runtime.interop.torch_tensors import why_too_small
 __all__ = ["Passed", "annotated_function", "pass_arguments"]
 
 _VECTOR = 16  # bytes: the widest alignment that code is specialised for
-_NAMES = {"bool": "bool_"}  # where libraries and cuTile call a dtype differently
+_NAMES = {"bool": "bool_"}  # dtypes whose name differs between libraries and cuTile
 _INTEGERS = {
     getattr(ct, f"{sign}int{bits}"): range(low, low + 2**bits)
     for bits in (8, 16, 32, 64)
@@ -43,12 +43,12 @@ _DTYPES = {bool: ct.bool_, int: ct.int32, float: ct.float32}
 
 @dataclass
 class Passed:
-    """Arguments on their way into a kernel."""
+    """Arguments as they are passed to a kernel."""
 
     constraints: tuple[Any, ...] = ()
     numbers: list[float] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
-    arrays: list[_Array] = field(default_factory=list)  # kept, with the memory that they lie in
+    arrays: list[_Array] = field(default_factory=list)  # kept alive, with their memory
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class _Array:
 
     @property
     def nbytes(self) -> int:
-        """From the first byte of the first element to the last byte of the last."""
+        """Bytes from the first one of the first element to the last one of the last."""
         if 0 in self.shape:
             return 0
         reach = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return (reach + 1) * self.itemsize
 
     def overlaps(self, other: _Array) -> bool:
-        """Whether the stretches of memory that both span meet."""
+        """Whether the memory ranges of both overlap."""
         return (
             self.address < other.address + other.nbytes
             and other.address < self.address + self.nbytes
@@ -80,12 +80,12 @@ class _Array:
 
 
 def annotated_function(kernel: Any) -> Any:
-    """A kernel's function with its parameters; cuTile gives no public way to them."""
+    """Return a kernel's function with its parameters, for which cuTile has no public API."""
     return kernel._annotated_function  # noqa: SLF001
 
 
 def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
-    """Describe arguments to cuTile's compiler, and lay them out as its kernels take them."""
+    """Describe arguments to cuTile's compiler, and lay them out for its kernels."""
     annotated = annotated_function(kernel)
     names = list(annotated.pysig.parameters)
     if len(arguments) != len(names):
@@ -104,14 +104,14 @@ def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
 
 
 class _Reader:
-    """Reads one argument after the other; `units` are the arrays and the lists among them."""
+    """Reads the arguments in order; `units` are the arrays and lists among them."""
 
     def __init__(self, passed: Passed, units: list[list[_Array]]) -> None:
         self._passed = passed
         self._groups = iter([_group(unit, units) for unit in units])
 
     def read(self, name: str, item: Any, node: Any) -> Any:
-        """The constraint for an argument; its numbers are passed on the way."""
+        """Return the constraint for an argument, and append its numbers."""
         if getattr(node, "constant", False):
             return _constant(item)
         if isinstance(item, tuple):
@@ -168,7 +168,7 @@ class _Reader:
             may_alias_internally=_meets_itself(array),
             stride_constant=static if given.static_stride_dims else ones,
             shape_constant=_chosen(array.shape, given.static_shape_dims),
-            # The stride of an axis of one element is never used, and promises nothing.
+            # The stride of an axis of one element is never used, so it constrains nothing.
             stride_divisible_by=tuple(
                 _divisor(stride, array.itemsize) if extent > 1 and stride != 1 else 1
                 for extent, stride in zip(array.shape, array.strides, strict=True)
@@ -200,14 +200,14 @@ def _constant(item: Any) -> Any:
 
 
 def _nodes(node: Any, length: int) -> list[Any]:
-    """The annotations of a tuple's items; one of the whole tuple counts for each."""
+    """Return the annotations of a tuple's items; that of a whole tuple applies to each."""
     if hasattr(node, "items"):
         return list(node.items)
     return [getattr(node, "each", node)] * length
 
 
 def _common(name: str, constraints: Sequence[ArrayConstraint]) -> ArrayConstraint:
-    """What holds for all arrays of a list."""
+    """Return the constraint that all arrays of a list satisfy."""
     first = constraints[0]
     if any((c.dtype, c.ndim) != (first.dtype, first.ndim) for c in constraints):
         raise LaunchError(f"the arrays of the list `{name}` must have one dtype and one rank")
@@ -228,7 +228,7 @@ def _common(name: str, constraints: Sequence[ArrayConstraint]) -> ArrayConstrain
 
 
 def _units(item: Any) -> Iterator[list[_Array]]:
-    """The arrays of an argument, in order; a list of arrays is one unit."""
+    """Iterate over the arrays of an argument, in order; a list of arrays is one unit."""
     if isinstance(item, tuple):
         for part in item:
             yield from _units(part)
@@ -239,7 +239,7 @@ def _units(item: Any) -> Iterator[list[_Array]]:
 
 
 def _as_array(item: Any) -> _Array | None:
-    """An array of NumPy or of anything that hands its memory on by DLPack."""
+    """Convert an array of NumPy or of a library that supports DLPack."""
     if isinstance(item, np.generic):
         return None
     if hasattr(item, "data_ptr"):  # torch: DLPack refuses tensors that require grad
@@ -271,7 +271,7 @@ def _as_array(item: Any) -> _Array | None:
 
 
 def _check_memory(name: str, array: _Array) -> None:
-    """An array may have less memory than its shape and its strides say."""
+    """Refuse an array with less memory than its shape and strides span."""
     first, end = array.address, array.address + array.nbytes
     if isinstance(array.given, np.ndarray):
         check_memory(array.given, first, end)
@@ -294,7 +294,7 @@ def _dtype(name: str, spelled: str) -> Any:
 
 
 def _group(unit: list[_Array], units: list[list[_Array]]) -> tuple[str, ...]:
-    """The alias group of an array or a list: one for all that overlap another."""
+    """Return the alias group of an array or a list: one for all that overlap another."""
     others = (array for other in units if other is not unit for array in other)
     return ("shared",) if any(a.overlaps(b) for b in others for a in unit) else ()
 
@@ -316,13 +316,13 @@ def _chosen(numbers: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int | None
 
 
 def _divisor(number: int, itemsize: int) -> int:
-    """How much of a vector divides a number of elements."""
+    """Return the largest divisor of a number of elements, up to a vector."""
     widest = max(_VECTOR // itemsize, 1)
     return widest if number % widest == 0 else 1
 
 
 def _merged(arrays: list[_Array]) -> list[Memory]:
-    """The memories that arrays lie in; those that overlap are one."""
+    """Return the memories of arrays; overlapping ones are merged."""
     stretches: list[list[Any]] = []
     for array in sorted((a for a in arrays if a.nbytes), key=lambda a: a.address):
         end = array.address + array.nbytes

@@ -28,11 +28,11 @@ _KEPT = 256  # compiled kernels
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How launches behave.
+    """Options of launches.
 
-    `strict` reports what Tile IR leaves undefined and GPUs happen to do: a tile wholly outside its
+    `strict` reports two cases of undefined behaviour that GPUs define: a tile wholly outside its
     array, which they fill with padding, and a float that becomes a truth value. `race_check`
-    reports two blocks that touch one element, one of them writing without an atomic.
+    reports two blocks that access one element, one of them writing without an atomic.
     """
 
     strict: bool = False
@@ -41,11 +41,11 @@ class Behaviour:
 
 _AS_GPUS_DO = Behaviour()
 
-# How launches of this context behave; `on_cpu` sets it.
+# Options of launches in this context; `on_cpu` sets them.
 BEHAVIOUR: ContextVar[Behaviour] = ContextVar("cutile_behaviour", default=_AS_GPUS_DO)
 
-# Compiled kernels by what they were compiled for; the cuTile kernel is kept so that its identity
-# stays its own.
+# Compiled kernels by their specialisation; the cuTile kernel is kept alive so that its id stays
+# unique.
 _compiled: OrderedDict[tuple[Any, ...], tuple[Any, CpuKernel]] = OrderedDict()
 
 
@@ -60,8 +60,8 @@ def launch(
 ) -> None:
     """Run a kernel of cuTile Python on the CPU, as `cuda.tile.launch` runs it on a GPU.
 
-    The call returns when the kernel has ended: a stream orders nothing more, and `stream` and
-    `programmatic_dependent_launch` are taken and left alone. Undefined behaviour and races raise
+    The call returns when the kernel has ended, so streams order nothing: `stream` and
+    `programmatic_dependent_launch` are accepted and ignored. Undefined behaviour and races raise
     `tw.UndefinedBehaviourError`, with the line of the kernel.
     """
     if not isinstance(kernel, ct.kernel):
@@ -92,7 +92,7 @@ def _grid(grid: Sequence[int]) -> tuple[int, int, int]:
 
 def _compile(kernel: Any, constraints: tuple[Any, ...], strict: bool) -> CpuKernel:
     key = (id(kernel), repr(constraints), strict)
-    found = _compiled.pop(key, None)  # and put back as the last used; threads may do so at once
+    found = _compiled.pop(key, None)  # reinserted as the most recently used
     if found is not None:
         _compiled[key] = found
         return found[1]

@@ -1,8 +1,8 @@
-"""`on_cpu`: inside it, `cuda.tile.launch` runs on the CPU, and torch's CUDA tensors live there.
+"""`on_cpu`: a context in which `cuda.tile.launch` and torch's CUDA tensors use the CPU.
 
-A program that was written for a GPU asks torch for tensors on "cuda" and for its current stream.
-Where torch is loaded, tensors are made on the CPU instead, and say that they are on a GPU if they
-are asked; streams and events of torch do nothing, since a launch has ended when it returns.
+A program written for a GPU requests torch tensors on "cuda" and torch's current stream. Where torch
+is loaded, tensors are created on the CPU instead, and report a GPU as their device; torch's streams
+and events do nothing, since a launch has ended when it returns.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tilewright.cutile.launching import BEHAVIOUR, Behaviour, launch
 
 __all__ = ["on_cpu"]
 
-_CAPABILITY = (10, 0)  # the first architecture that has everything of Tile IR
+_CAPABILITY = (10, 0)  # the first architecture with all of Tile IR
 
 
 @contextmanager
 def on_cpu(*, strict: bool = False, race_check: bool = False) -> Iterator[None]:
-    """Let programs of cuTile Python run on the CPU: `ct.launch` and torch's "cuda" mean it.
+    """Run programs of cuTile Python on the CPU: `ct.launch` and torch's "cuda" refer to it.
 
-    Names that were imported before, `from cuda.tile import launch`, keep their meaning: enter
-    this first, or run the program by `tilewright cutile program.py`.
+    Names imported earlier, as by `from cuda.tile import launch`, are not affected: enter the
+    context first, or run the program by `tilewright cutile program.py`.
     """
     token = BEHAVIOUR.set(Behaviour(strict, race_check))
     try:
@@ -43,7 +43,7 @@ def on_cpu(*, strict: bool = False, race_check: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _replaced(owner: ModuleType, name: str, value: Any) -> Iterator[None]:
-    """A name of a module with another meaning for a while."""
+    """Replace an attribute of a module temporarily."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -54,7 +54,7 @@ def _replaced(owner: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 def _pretend(torch: ModuleType, stack: ExitStack) -> None:
     def nothing(*_: Any, **__: Any) -> None:
-        """Streams and events have nothing to wait for."""
+        """Do nothing: streams and events have no pending work."""
 
     stream = SimpleNamespace(cuda_stream=0, synchronize=nothing, wait_stream=nothing)
     stands_for: dict[str, Any] = {
@@ -72,7 +72,7 @@ def _pretend(torch: ModuleType, stack: ExitStack) -> None:
 
 
 def _mode(torch: ModuleType) -> Any:
-    """A mode of torch that moves what is asked for on a GPU to the CPU."""
+    """Return a torch mode that redirects requests for a GPU to the CPU."""
     here = torch.device("cpu")
 
     def moved(value: Any) -> Any:
@@ -88,7 +88,7 @@ def _mode(torch: ModuleType) -> Any:
             args: tuple[Any, ...] = (),
             kwargs: dict[str, Any] | None = None,
         ) -> Any:
-            if function is torch.device:  # moved where it is used
+            if function is torch.device:  # redirected at its use
                 return function(*args, **(kwargs or {}))
             if function is torch.Tensor.cuda:
                 return args[0]

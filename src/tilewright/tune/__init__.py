@@ -1,6 +1,6 @@
-"""Choosing configurations: what can be chosen, what was found to be fast, and the search for it.
+"""Choice of configurations: spaces, records of fast configurations, and the search for them.
 
-A library function looks up what to launch with, and says what it does without a record:
+A library function looks up its configuration, and has a default without a record:
 
     from tilewright.tune import Config, chosen, key_of
 

@@ -1,4 +1,4 @@
-"""What became of one candidate of a search: only data, as it stands in the journal."""
+"""Attempts: the outcome of one candidate of a search, as data for the journal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Attempt", "Usage", "Verdict", "tally"]
 
 
 class Verdict(Enum):
-    """How far a candidate came."""
+    """Outcome of a candidate."""
 
     REFUSED = "refused"  # it does not compile, or the launch is refused
-    PRUNED = "pruned"  # what the assembler says of it rules it out
+    PRUNED = "pruned"  # its resources rule it out
     FAILED = "failed"  # it could not be run
-    WRONG = "wrong"  # what it computes differs from the reference
+    WRONG = "wrong"  # its result differs from the reference
     LOST = "lost"  # the process ended, or was ended, while it ran
     SLOW = "slow"  # its first runs took so long that it was not timed
     TIMED = "timed"
@@ -29,16 +29,16 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Usage:
-    """What the kernels of one launch take: the most of each."""
+    """Resources of one launch: the maximum over its kernels."""
 
-    registers: int  # a thread
-    shared_memory: int  # bytes a block
-    spilled: int  # bytes a thread, on the stack
-    at_once: int | None = None  # blocks that a multiprocessor takes, if that is known
+    registers: int  # per thread
+    shared_memory: int  # bytes per block
+    spilled: int  # bytes per thread, on the stack
+    at_once: int | None = None  # resident blocks of a multiprocessor, if known
 
     @staticmethod
     def of(kernels: tuple[Resources, ...], target: str) -> Usage | None:
-        """What several kernels take on a target, or None where the assembler does not say."""
+        """Return the resources of kernels on a target, or None if the assembler reports none."""
         if not kernels:
             return None
         fitting = [blocks_at_once(one, target) for one in kernels]
@@ -50,7 +50,7 @@ class Usage:
         )
 
     def against(self, config: Config, most_spilled: int) -> str:
-        """Why a launch that takes this much is not worth running; nothing if it may be."""
+        """Return the reason not to run a launch with these resources, or an empty string."""
         if self.spilled > most_spilled:
             return f"it spills {self.spilled} bytes a thread"
         if self.at_once == 0:
@@ -69,17 +69,17 @@ class Usage:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One candidate, how far it came, and why no further."""
+    """One candidate, its outcome, and the reason."""
 
     config: Config
     verdict: Verdict
-    seconds: float | None = None  # its median, if it was timed, or that of its first runs
+    seconds: float | None = None  # median, if it was timed, or that of its first runs
     error: float | None = None  # relative to the reference, if it was checked
     reason: str = ""
     usage: Usage | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """Return data for `from_json`."""
         return {
             "config": self.config.to_json(),
             "verdict": self.verdict.value,
@@ -91,7 +91,7 @@ class Attempt:
 
     @staticmethod
     def from_json(data: Any) -> Attempt:
-        """An attempt that was written by `to_json`; anything else is a `TuneError`."""
+        """Return an attempt that `to_json` wrote; other data is a `TuneError`."""
         try:
             return Attempt(
                 Config.from_json(data["config"]),
@@ -106,7 +106,7 @@ class Attempt:
 
 
 def tally(attempts: Iterable[Attempt]) -> list[str]:
-    """How many came how far, a line each, with the reason of the first where there is one."""
+    """Count the attempts of each outcome, a line each, with the first reason where there is one."""
     found: dict[Verdict, list[Attempt]] = {}
     for attempt in attempts:
         found.setdefault(attempt.verdict, []).append(attempt)

@@ -1,6 +1,6 @@
 """`@tw.autotune(space, …)` on top of `@tw.kernel`: a kernel that finds its own configuration.
 
-It is called with whole tensors: how its outputs are cut, its constants, hints and schedule come
+The caller passes whole tensors: the partition of outputs, the constants, hints and schedule come
 from the configuration.
 
     @tw.autotune(Space(BM=(64, 128), BN=(64, 128), BK=(32, 64)), key=("M", "N", "K"))
@@ -9,11 +9,11 @@ from the configuration.
 
     gemm(c, a, b).sync()
 
-The first launch with a new key uses the record that an earlier process has left, or tunes: on
-copies of the outputs, in this process, which waits meanwhile; threads that come with the same key
-wait for the first. A kernel that hangs hangs the process: `tilewright tune` searches in a child.
-Where nothing can be measured (on the CPU, for `tw.meta`, while a graph is recorded, in a step of a
-chain) the nearest record serves, or else the default.
+The first launch with a new key uses the record of an earlier process, or tunes: on copies of the
+outputs, in this process, which waits meanwhile; other threads with the same key wait for the first.
+A kernel that hangs hangs the process: `tilewright tune` searches in a child. Where timing is
+impossible (on the CPU, for `tw.meta`, while a graph is recorded, in a step of a chain) the nearest
+record serves, or else the default.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Autotuned:
         self.space = space
         self.default = space.first() if default is None else default
         check_axes(kernel, self.default)
-        self.name = f"{kernel.__module__}.{kernel.__qualname__}"  # that of its records
+        self.name = f"{kernel.__module__}.{kernel.__qualname__}"  # name of its records
         self.source = source_digest(kernel)
         self._reference = reference
         self._limit = limit
@@ -88,11 +88,11 @@ class Autotuned:
         return call.build(self._choose(call))
 
     def choose(self, *args: Any, **kwargs: Any) -> Config:
-        """The configuration for these arguments; the first time, tune."""
+        """Return the configuration for these arguments; the first time, tune."""
         return self._choose(self._call(args, kwargs))
 
     def task(self, *args: Any, **kwargs: Any) -> Task:
-        """What the tuner has to do for these arguments."""
+        """Return the tuning task for these arguments."""
         call = self._call(args, kwargs)
         return self._task(call, self._key_of(call))
 
@@ -149,7 +149,7 @@ class Autotuned:
         return config
 
     def _tuned(self, call: TunedCall, key: Key) -> Config:
-        """What an earlier process has found for this very kernel and key, or a search."""
+        """Return the record of an earlier process for this kernel and key, or search."""
         target = call.device.target
         record = records_for(target).get(self.name, key)
         if record is not None and record.provenance.source == self.source:
@@ -185,7 +185,7 @@ def _can_measure(device: Device) -> bool:
 
 
 def decorator(space: Space, **options: Any) -> Callable[[Kernel], Autotuned]:
-    """What `tw.autotune` gives; the options are those of `Autotuned`."""
+    """Return the decorator of `tw.autotune`; the options are those of `Autotuned`."""
     if not isinstance(space, Space):
         raise TuneError(f"@tw.autotune takes a tilewright.tune.Space, not {space!r}")
 

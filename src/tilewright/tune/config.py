@@ -1,9 +1,9 @@
-"""A configuration: everything about a launch that changes how fast it is and not what it computes.
+"""Configurations: the parameters of a launch that affect its speed and not its result.
 
-Constants by name (tile extents, flags, dtypes), hints to the assembler, the schedule of a
-persistent output and the form of a residual check's report. It is one flat set of names, so that
-it reads in one line, travels as JSON and can be searched over axis by axis (`tune.space`). Which
-names a kernel wants is the kernel's own business: nothing here knows one.
+They are constants by name (tile extents, flags, dtypes), hints to the assembler, the schedule of a
+persistent output and the form of a residual check's report. A configuration is one flat set of
+names, so that it prints in one line, is stored as JSON and can be searched axis by axis
+(`tune.space`). Each kernel decides on its own names; this module knows none of them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tilewright.runtime.memory.partition import Partition, PersistentPartition
 
 __all__ = ["SETTINGS", "Config", "Constant", "Schedule"]
 
-# What a constant of a kernel may be.
+# Types of a kernel's constants.
 Constant = int | bool | type[DType]
 
 _BY_LABEL = {dtype.label: dtype for dtype in DTYPES}
 _SCHEDULE = ("blocks", "group")
-# Names that are no constants of a kernel: None for one of them leaves the choice open.
+# Names that are not constants of a kernel: None leaves the choice open.
 SETTINGS = (*HINTS, *_SCHEDULE, "report")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a persistent output is walked; see `Partition.persistent`."""
+    """Schedule of a persistent output; see `Partition.persistent`."""
 
-    blocks: int | None = None  # at most; None: what fits the device at once
+    blocks: int | None = None  # maximum; None: as many as are resident on the device
     group: int | tuple[int, ...] = 1
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Schedule:
 class Config:
     """One way to launch a kernel. `Config.of(BM=128, BK=64, num_ctas=2, group=(8, 1))` makes one.
 
-    `config["BM"]` is one of its values, whichever part it belongs to.
+    `config["BM"]` is one of its values, a constant or a setting.
     """
 
     constants: tuple[tuple[str, Constant], ...] = ()  # sorted by name
@@ -62,12 +62,12 @@ class Config:
 
     @staticmethod
     def of(**values: Any) -> Config:
-        """A configuration from its flat form; a name that is no setting is a constant."""
+        """Return a configuration from its flat form; a name that is no setting is a constant."""
         return Config.from_values(values)
 
     @staticmethod
     def from_values(values: Mapping[str, Any]) -> Config:
-        """A configuration from its flat form, as a mapping."""
+        """Return a configuration from its flat form, as a mapping."""
         constants = {name: value for name, value in values.items() if name not in SETTINGS}
         for name, value in constants.items():
             _check_constant(name, value)
@@ -80,7 +80,7 @@ class Config:
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """The flat form: what is left open is left out."""
+        """Return the flat form, without open settings."""
         found: dict[str, Any] = {**dict(self.constants), **self.hints.given()}
         if self.schedule is not None:
             found["blocks"], found["group"] = self.schedule.blocks, self.schedule.group
@@ -92,10 +92,10 @@ class Config:
         return hash((self.constants, self.hints, self.schedule, self.report))
 
     def __hash__(self) -> int:
-        return self._hash  # kept, because launches look kernels up by it
+        return self._hash  # cached, because launches look kernels up by it
 
     def __getitem__(self, name: str) -> Any:
-        """A value by name; None for a setting that is left open."""
+        """Return a value by name; None for an open setting."""
         found = self.values.get(name)
         if found is None and name not in SETTINGS:
             known = ", ".join(name for name, _ in self.constants) or "none"
@@ -103,34 +103,34 @@ class Config:
         return found
 
     def updated(self, **values: Any) -> Config:
-        """This configuration with some values set anew."""
+        """Return this configuration with some values replaced."""
         return Config.from_values({**self.values, **values})
 
-    # --- what a launch does with it ---
+    # --- use in a launch ---
 
     def applied_to(self, kernel: Kernel) -> Kernel:
-        """The kernel with this configuration's hints and report: the same object each time."""
+        """Return the kernel with this configuration's hints and report; the result is cached."""
         return _applied(kernel, self)
 
     def arguments(self, kernel: Kernel) -> dict[str, Constant]:
-        """The constants that the kernel takes as keywords: `k(…, **config.arguments(k))`."""
+        """Return the constants that the kernel takes as keywords: `k(…, **config.arguments(k))`."""
         taken = {param.name for param in kernel.signature.constants}
         return {name: value for name, value in self.constants if name in taken}
 
     def walk(self, cut: Partition) -> PersistentPartition:
-        """A persistent output with this configuration's schedule."""
+        """Return a persistent output with this configuration's schedule."""
         schedule = self.schedule or Schedule()
         return cut.persistent(schedule.blocks, schedule.group)
 
     # --- as text ---
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """Return data for `from_json`."""
         return {name: _plain(value) for name, value in self.values.items()}
 
     @staticmethod
     def from_json(data: Any) -> Config:
-        """A configuration that was written by `to_json`; anything else is a `TuneError`."""
+        """Return a configuration that `to_json` wrote; other data is a `TuneError`."""
         if not isinstance(data, dict) or not all(isinstance(name, str) for name in data):
             raise TuneError(f"a configuration is an object of values by name, not {data!r}")
         return Config.from_values(
@@ -209,7 +209,7 @@ def _short(value: Any) -> str:
 
 
 def _constant(value: Any) -> Any:
-    """What stands for a constant: a string is the name of a dtype."""
+    """Return the constant of a JSON value: a string is the name of a dtype."""
     return _BY_LABEL.get(value, value) if isinstance(value, str) else value
 
 

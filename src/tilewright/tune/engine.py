@@ -1,7 +1,7 @@
-"""From a task to a record: search, and say where the result comes from.
+"""The tuning engine: from a task to a record with its provenance.
 
-Loaded by name on the first tuning (`tune.loader`), because whoever only looks configurations up
-needs no clocks and no toolchain.
+`tune.loader` imports this module by name on the first tuning, because looking up configurations
+needs neither clocks nor a toolchain.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _UNKNOWN = "unknown"
 
 
 def provenance_on(device: Device, source: str, tool: str) -> Provenance:
-    """Where a figure that a tool measures here and now comes from."""
+    """Return the provenance of a figure that a tool measures here and now."""
     gpus = [one for one in list_gpus() if one.target == device.target]
-    # How nvidia-smi counts them says nothing of how the driver does: where there are different
-    # ones, all are named.
+    # nvidia-smi and the driver may number GPUs differently: if the names differ, all are recorded.
     names = sorted({one.name for one in gpus})
     return Provenance(
         tool=tool,
@@ -50,9 +49,9 @@ def tune(
     journal: Journal | None = None,
     report: Report = lambda _: None,
 ) -> tuple[Record, Found]:
-    """Search, and make the record of what was found; nothing is kept yet.
+    """Search, and return the record of the winner, which is not stored yet.
 
-    `tool` is who the record says it comes from.
+    `tool` is the name of the tool in the record.
     """
     origin = provenance_on(task.device, task.source, tool)
     found = search(measured_by(task, origin), plan, journal=journal, report=report)
@@ -60,12 +59,12 @@ def tune(
 
 
 def measured_by(task: Task, origin: Provenance) -> Task:
-    """A task whose times are those of one machine: another GPU or assembler begins anew."""
+    """Return a task bound to one machine: another GPU or assembler starts a new search."""
     return replace(task, machine=origin.machine)
 
 
 def record_of(task: Task, found: Found, origin: Provenance) -> Record:
-    """What is to be kept: the winner, or that nothing is faster than what runs without a record."""
+    """Return the record to store: the winner, or that the default is fastest."""
     untuned = found.untuned
     if untuned is not None and not found.is_better:
         return Record(task.kernel, task.key, UNTUNED, untuned, origin)
@@ -73,10 +72,10 @@ def record_of(task: Task, found: Found, origin: Provenance) -> Record:
 
 
 def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> Iterable[str]:
-    """Why a record may no longer be the best choice; nothing if there is no reason to think so.
+    """Iterate over the reasons why a record may no longer be the best choice.
 
-    `source` is the digest of what it is about as that is now, None if there is no such kernel;
-    `tileiras` the release that is used now, None if there is none.
+    `source` is the current digest of the record's kernels and default, None if there is no such
+    kernel; `tileiras` is the release in use, None if there is none.
     """
     if source is None:
         yield "there is no such kernel"

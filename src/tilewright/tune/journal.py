@@ -1,9 +1,9 @@
-"""The journal of searches: a line of JSON for every step, so that nothing measured is ever lost.
+"""The journal of searches: a line of JSON for every step, so that no measurement is lost.
 
-A line is on disk before the next step begins. A search that is started again finds what it knew and
-goes on behind it. A candidate is noted before it runs: one that was begun and never ended has taken
-its process down, or hung until somebody ended it, and is not tried again. One journal may hold many
-searches; each line says whose it is. Assumes one writer at a time.
+A line is on disk before the next step begins. A restarted search finds its earlier attempts and
+continues after them. A candidate is recorded before it runs: one that began and never ended has
+crashed its process, or hung until the process was ended, and is not tried again. One journal may
+hold many searches; each line names its search. There is one writer at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOST = "the process ended while it ran"
 
 
 class Journal:
-    """The journal in one file; without a file it forgets with the process."""
+    """The journal in one file; without a file it is in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
@@ -35,17 +35,17 @@ class Journal:
             _end_last_line(path)
 
     def begin(self, search: str, config: Config) -> None:
-        """Note that a candidate is about to run."""
+        """Record that a candidate is about to run."""
         self._learn(search, _lost(config))
         self._write({"search": search, "begun": config.to_json()})
 
     def end(self, search: str, attempt: Attempt) -> None:
-        """Note what became of a candidate."""
+        """Record the outcome of a candidate."""
         self._learn(search, attempt)
         self._write({"search": search, "attempt": attempt.to_json()})
 
     def attempts(self, search: str) -> dict[Config, Attempt]:
-        """What is known of a search, by candidate."""
+        """Return the attempts of a search, by candidate."""
         return dict(self._known.get(search, {}))
 
     def _learn(self, search: str, attempt: Attempt) -> None:
@@ -61,12 +61,12 @@ class Journal:
 
 
 def _lost(config: Config) -> Attempt:
-    """What a candidate is that was begun, until more is known."""
+    """Return the provisional attempt of a candidate that has begun."""
     return Attempt(config, Verdict.LOST, reason=_LOST)
 
 
 def _read(path: Path) -> Iterator[tuple[str, Attempt]]:
-    """Every whole line; the last one may have been cut off by the end of its process."""
+    """Iterate over the complete lines; the last one may have been cut off by a crash."""
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, text in enumerate(lines, start=1):
         if not text:
@@ -82,7 +82,7 @@ def _read(path: Path) -> Iterator[tuple[str, Attempt]]:
 
 
 def _parsed(line: Any) -> tuple[str, Attempt]:
-    """Whose step it is, and what is known by it."""
+    """Return the search and the attempt of a line."""
     search = line["search"]
     if not isinstance(search, str):
         raise TypeError(search)
@@ -92,7 +92,7 @@ def _parsed(line: Any) -> tuple[str, Attempt]:
 
 
 def _end_last_line(path: Path) -> None:
-    """Let the next line begin at the start of one: what was cut off is dropped."""
+    """Drop an incomplete last line, so that the next one begins on its own line."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):

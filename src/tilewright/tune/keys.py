@@ -1,7 +1,7 @@
-"""What a configuration was chosen for: dtypes, the shape of the problem, options.
+"""Keys of records: dtypes, the shape of the problem, options.
 
-A key says what decides which configuration is fast, and nothing else: for a matrix product its
-dtype, (M, N, K) and how the operands are stored. Kernels decide what stands in theirs.
+A key has all facts that affect the choice of a configuration, and no others: for a matrix product
+its dtype, (M, N, K) and the storage order of the operands. Each kernel defines its own keys.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tilewright.errors import TuneError
 
 __all__ = ["Key", "Option", "key_of"]
 
-# What an option of a kernel may be.
+# Types of a kernel's options.
 Option = int | bool | str | None
 
 _LABELS = {dtype.label for dtype in DTYPES}
 
 
 class Key(NamedTuple):
-    """Made by `key_of`; cheap to make and to compare, because every launch may do so."""
+    """Key of a record, made by `key_of`; cheap to make and to compare, for use at every launch."""
 
     dtypes: tuple[str, ...]
     shape: tuple[int, ...]
@@ -30,16 +30,16 @@ class Key(NamedTuple):
 
     @property
     def family(self) -> tuple[tuple[str, ...], int, tuple[tuple[str, Option], ...]]:
-        """What a key must share with another for one to stand in for the other."""
+        """Part of a key that must be equal for one key to substitute for another."""
         return self.dtypes, len(self.shape), self.options
 
     def distance(self, other: Key) -> float:
-        """How far apart two shapes are: octaves, summed over the axes."""
+        """Return the distance of two shapes: octaves, summed over the axes."""
         pairs = zip(self.shape, other.shape, strict=True)
         return sum(abs(log2(max(ours, 1) / max(theirs, 1))) for ours, theirs in pairs)
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """Return data for `from_json`."""
         return {
             "dtypes": list(self.dtypes),
             "shape": list(self.shape),
@@ -48,7 +48,7 @@ class Key(NamedTuple):
 
     @staticmethod
     def from_json(data: Any) -> Key:
-        """A key that was written by `to_json`; anything else is a `TuneError`."""
+        """Return a key that `to_json` wrote; other data is a `TuneError`."""
         try:
             dtypes, shape, options = data["dtypes"], data["shape"], data["options"]
         except (TypeError, KeyError):
@@ -67,6 +67,6 @@ class Key(NamedTuple):
 def key_of(
     dtypes: type[DType] | Iterable[type[DType]], shape: Iterable[int], **options: Option
 ) -> Key:
-    """The key of a problem: `key_of(a.dtype, (m, n, k), transposed=False)`."""
+    """Return the key of a problem: `key_of(a.dtype, (m, n, k), transposed=False)`."""
     labels = (dtypes.label,) if isinstance(dtypes, type) else tuple([one.label for one in dtypes])
     return Key(labels, tuple(shape), tuple(sorted(options.items())) if options else ())

@@ -1,4 +1,4 @@
-"""The engine by name, on the first tuning: looking configurations up must not cost its import."""
+"""Lazy import of the engine on the first tuning: lookups of configurations do not pay for it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Engine", "load_engine"]
 
 
 class Engine(Protocol):
-    """What `tilewright.tune.engine` provides."""
+    """Interface of `tilewright.tune.engine`."""
 
     def tune(self, task: Task, *, tool: str) -> tuple[Record, Found]:
-        """Search, and make the record of what was found."""
+        """Search, and return the record of the winner."""
 
 
 def load_engine() -> Engine:
-    """The part that compiles, measures and compares."""
+    """Import the engine, which compiles, times and compares."""
     return cast("Engine", load_module("tilewright.tune.engine"))

@@ -1,6 +1,6 @@
-"""Where a user's tuned configurations lie: files that only this user can have written.
+"""Files of a user's tuned configurations, which only this user can have written.
 
-A folder that cannot be used is told of once, and configurations are then those that we ship.
+An unusable folder is reported once, and the shipped configurations are used.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class OwnFile(NamedTuple):
 
 class _Place(NamedTuple):
     root: Path  # the folder that the user names
-    folder: Path  # the one in it that holds records; perhaps the same
+    folder: Path  # the folder of the records, possibly the same
 
 
 def own_file(target: str) -> Path | None:
-    """Where the user's records for a target lie; None if they are not kept."""
+    """Return the path of the user's records for a target, or None if they are not kept."""
     place = _place()
     return None if place is None else place.folder / f"{target}.json"
 
 
 def read_own_file(target: str) -> OwnFile | None:
-    """The user's records for a target; None if there are none, or others can have written them."""
+    """Return the user's records for a target, or None if there are none that can be trusted."""
     place = _place()
     if place is None:
         return None
@@ -65,7 +65,7 @@ def read_own_file(target: str) -> OwnFile | None:
 
 
 def write_own_file(target: str, write: Callable[[Path], None]) -> None:
-    """Have the user's records written, if they are kept; a failure is told of once."""
+    """Write the user's records, if they are kept; a failure is reported once."""
     place = _place()
     if place is None:
         return
@@ -77,7 +77,7 @@ def write_own_file(target: str, write: Callable[[Path], None]) -> None:
 
 
 def make_own_folder() -> None:
-    """Make the folder of the user's records; raises `Unusable` if others could change it."""
+    """Make the folder of the user's records; raise `Unusable` if others could change it."""
     place = _place()
     if place is not None:
         make_root(place.root)

@@ -1,4 +1,4 @@
-"""How much a search does, how far it is, and what it came to: only data."""
+"""Data of a search: its budget, its progress and its result."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Found", "Plan", "Progress", "Report"]
 
 _SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1, longest=0.01)
 _THOROUGH = Effort(repetitions=9, warmup=0.01, rounds=5, longest=0.02)
-_LEAST_GAIN = 0.005  # as a fraction: less is not worth a record, however quiet the machine
+_LEAST_GAIN = 0.005  # as a fraction: a smaller gain is not worth a record, however low the noise
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to search."""
+    """Budget of a search."""
 
     seconds: float = math.inf  # after which no further candidate is tried
-    finalists: int = 4  # that run off against each other, and the first candidate with them
-    near: float = 1.15  # times the best of short timings: one that is slower is no finalist
-    spilled: int = 512  # bytes a thread, above which a candidate is not run
-    hopeless: float = 2.0  # times the best so far: one whose first runs take longer is not timed
+    finalists: int = 4  # candidates of the final comparison, which the first candidate joins
+    near: float = 1.15  # times the best short timing: a slower candidate is no finalist
+    spilled: int = 512  # bytes per thread, above which a candidate is not run
+    hopeless: float = 2.0  # times the best so far: a candidate with slower first runs is not timed
     first: Effort = field(default_factory=lambda: _SHORT)
     last: Effort = field(default_factory=lambda: _THOROUGH)
 
@@ -41,7 +41,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is; `latest` is what was found last."""
+    """Progress of a search; `latest` is the last attempt."""
 
     done: int
     total: int
@@ -51,30 +51,30 @@ class Progress:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to."""
+    """Result of a search."""
 
     winner: Attempt
-    seconds: float  # the winner's, in the run-off
-    noise: float  # of the run-off, as a fraction
-    untuned: float | None  # seconds of what runs without a record, if that is known
-    attempts: tuple[Attempt, ...]  # of all candidates that were tried, in the order of the space
-    skipped: int  # for which there was no time
+    seconds: float  # of the winner, in the final comparison
+    noise: float  # of the final comparison, as a fraction
+    untuned: float | None  # seconds of the default, if known
+    attempts: tuple[Attempt, ...]  # of all candidates tried, in the order of the space
+    skipped: int  # candidates for which there was no time
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the winner is as what runs without a record."""
+        """Speed of the winner relative to the default."""
         return None if self.untuned is None else self.untuned / self.seconds
 
     @property
     def is_better(self) -> bool:
-        """Whether the winner is faster, by more than the noise, than what runs without a record."""
+        """Whether the winner is faster than the default by more than the noise."""
         return self.gain is None or self.gain > 1 + max(self.noise, _LEAST_GAIN)
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many candidates came how far."""
+        """Return the number of candidates by outcome."""
         return dict(Counter(attempt.verdict for attempt in self.attempts))
 
 
-# Who wants to know how far a search is.
+# Callback for the progress of a search.
 Report = Callable[[Progress], None]

@@ -1,21 +1,21 @@
-"""What was measured to be fast, kept per architecture, and looked up by the kernels of the library.
+"""Records of fast configurations, by architecture, which the library's kernels look up.
 
-A library function says what it wants and what it does without a record:
+A library function passes its key, and has a default without a record:
 
     config = chosen("matmul", key_of(a.dtype, (m, n, k)), a.device.target) or DEFAULT
 
-Records lie in one JSON file for each target: those that we ship, and above them the user's own. An
-entry holds a key, the configuration that won, its time, and where that comes from: who measured it
-on which GPU, the driver, tileiras, our version, the date, and a digest of the kernel's source and
-of what would run without a record. One for which that has changed since is stale: it is still a
-legal choice, only perhaps no longer the best one, and `tilewright tune --check` lists it.
+Records are stored in one JSON file for each target: shipped ones, overridden by the user's own. An
+entry holds a key, the configuration that won, its time, and its provenance: the tool, the GPU, the
+driver, tileiras, our version, the date, and a digest of the kernel's source and of the default. A
+record whose digest has changed is stale: it is still a legal choice, but perhaps no longer the best
+one, and `tilewright tune --check` lists it.
 
-A key that has no record gets that of the nearest shape with the same dtypes and options, if it is
+A key without a record gets that of the nearest shape with the same dtypes and options, if it is
 near enough for the kernel (`within`): so a configuration must be *legal for every shape* of its
-kernel. A record may also say that nothing is faster there than what runs without one (`UNTUNED`),
-so that no farther one is asked. The first question for a key takes some microseconds, the next ones
-a look into a dict; files are read once. Making the key takes longer than that, so a function of the
-library that chooses is `remembered`.
+kernel. A record may also state that the default is the fastest choice (`UNTUNED`), so that no
+farther record applies. The first lookup of a key takes some microseconds, later ones are a dict
+lookup; files are read once. Making the key takes longer than that, so a library function that
+chooses is `remembered`.
 """
 
 from __future__ import annotations
@@ -61,47 +61,47 @@ P = ParamSpec("P")
 
 _log = logging.getLogger("tilewright")
 _FORMAT = 2
-# In a record: it was measured, and what runs without a record is as fast as anything.
+# In a record: the default was measured to be the fastest choice.
 UNTUNED = Config()
-_PATIENCE = 60.0  # seconds for which other processes may write to a file
-_MOST_REMEMBERED = 4096  # keys; a program whose shapes never repeat must not grow without end
+_PATIENCE = 60.0  # seconds to wait for other processes that write a file
+_MOST_REMEMBERED = 4096  # keys; bounds the memory of a program whose shapes never repeat
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a record comes from."""
+    """Provenance of a record."""
 
-    tool: str  # that searched for it
+    tool: str  # the tool that searched
     gpu: str
     driver: str
     tileiras: str
     tilewright: str
     date: str  # of the measurement, as 2026-11-15
-    source: str  # digest of the kernel's source, and of what it was compared with
+    source: str  # digest of the kernel's source, and of the default
 
     @property
     def machine(self) -> str:
-        """Where times are those of one another: on another GPU or assembler they mean nothing."""
+        """Machine within which times are comparable: a GPU and an assembler."""
         return " ".join((self.gpu, self.driver, self.tileiras))
 
 
 @dataclass(frozen=True)
 class Record:
-    """A configuration that won, and what for."""
+    """A winning configuration, and its key."""
 
     kernel: str
     key: Key
     config: Config
-    seconds: float  # its median time on that GPU
+    seconds: float  # median time on that GPU
     provenance: Provenance
 
     @property
     def choice(self) -> str:
-        """What won, in one line."""
+        """The winner, in one line."""
         return "what runs without a record" if self.config == UNTUNED else str(self.config)
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """Return data for `from_json`."""
         return {
             "kernel": self.kernel,
             "key": self.key.to_json(),
@@ -112,7 +112,7 @@ class Record:
 
     @staticmethod
     def from_json(data: Any) -> Record:
-        """A record that was written by `to_json`; anything else is a `TuneError`."""
+        """Return a record that `to_json` wrote; other data is a `TuneError`."""
         wanted = {field.name for field in fields(Record)}
         if not isinstance(data, dict) or data.keys() != wanted:
             raise TuneError(f"a record has {', '.join(sorted(wanted))}, not {data!r}")
@@ -137,7 +137,7 @@ class Records:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._records = {(record.kernel, record.key): record for record in records}
-        # What to launch with, and how far away that was measured.
+        # The choice for a key, and its distance to the record.
         self._chosen: dict[tuple[str, Key], tuple[Config | None, float]] = {
             place: (_launched(record), 0.0) for place, record in self._records.items()
         }
@@ -149,17 +149,17 @@ class Records:
         return len(self._records)
 
     def get(self, kernel: str, key: Key) -> Record | None:
-        """The record of this very key."""
+        """Return the record of exactly this key."""
         return self._records.get((kernel, key))
 
     def nearest(self, kernel: str, key: Key) -> Record | None:
-        """The record of the nearest shape with the same dtypes and options; the first of equals."""
+        """Return the first record of the nearest shape with the same dtypes and options."""
         family = key.family
         near = [one for one in self if one.kernel == kernel and one.key.family == family]
         return min(near, key=lambda record: record.key.distance(key), default=None)
 
     def chosen(self, kernel: str, key: Key, within: float = math.inf) -> Config | None:
-        """The configuration of the nearest record, which is remembered, if it is near enough."""
+        """Return the configuration of the nearest record, if it is near enough; cached."""
         place = (kernel, key)
         try:
             found = self._chosen[place]
@@ -184,18 +184,18 @@ _changing = ForkedLock()
 
 
 def forcing(kernel: str, config: Config | None) -> Setting[None]:
-    """Make a configuration the chosen one, whatever the key: how the tuner tries them.
+    """Force a configuration for every key: the tuner tries candidates this way.
 
-    None makes it as if nothing had been measured.
+    None forces the default.
     """
     return Setting(None, (FORCED, {**(FORCED.get() or {}), kernel: config}))
 
 
 def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> Config | None:
-    """The configuration to launch a library kernel with, or None where nothing was measured.
+    """Return the configuration to launch a library kernel with, or None without a record.
 
-    `within` is how far away in octaves the shape of a record may be: none at all, for a kernel that
-    has a better rule for shapes that were not measured.
+    `within` is the maximum distance in octaves to the shape of a record: 0 for a kernel that has a
+    better rule for shapes without a record.
     """
     forced: Mapping[str, Config | None] | None = FORCED.get()
     if forced is not None and kernel in forced:
@@ -207,13 +207,13 @@ def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> C
 
 
 def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
-    """A function that chooses a configuration, asked once for each of its arguments.
+    """Cache a function that chooses a configuration, by its arguments.
 
-    It is asked again when records change, and whenever a configuration is forced.
+    The cache is invalidated when records change, and bypassed while a configuration is forced.
     """
     chosen_before = _Chosen()
     known = chosen_before.known
-    CHOICES.tell(chosen_before)  # for as long as the function has it
+    CHOICES.tell(chosen_before)  # lives as long as the function
 
     @wraps(choose)
     def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
@@ -224,7 +224,7 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
         if found is None:
             age = CHOICES.age
             found = choose(*args, **kwargs)
-            with CHOICES.lock:  # what was chosen from records that have changed is not kept
+            with CHOICES.lock:  # a choice from records that have changed is not cached
                 if len(known) < _MOST_REMEMBERED and age == CHOICES.age:
                     chosen_before.known[place] = found
         return found
@@ -233,18 +233,18 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
 
 
 class _Chosen:
-    """What one function has chosen, by its arguments."""
+    """The choices of one function, by its arguments."""
 
     def __init__(self) -> None:
         self.known: dict[Hashable, Config] = {}
 
     def forget(self) -> None:
-        """Records have changed."""
+        """Drop all choices, since records have changed."""
         self.known.clear()
 
 
 def records_for(target: str) -> Records:
-    """What we ship for a target, and above it the user's own; read once."""
+    """Return the records of a target, the user's own over the shipped ones; read once."""
     with _changing:
         if target not in _tables:
             _tables[target] = Records((*_usable(shipped_file(target)), *_own_records(target)))
@@ -252,7 +252,7 @@ def records_for(target: str) -> Records:
 
 
 def keep(record: Record, target: str) -> None:
-    """Use a record from now on, and write it to the user's own file if there is to be one."""
+    """Use a record from now on, and write it to the user's own file if that is kept."""
     with _changing:
         _tables[target] = Records((*records_for(target), record))
         CHOICES.forget()
@@ -260,19 +260,19 @@ def keep(record: Record, target: str) -> None:
 
 
 def forget_tables() -> None:
-    """Read every file again when it is next needed."""
+    """Read every file again at its next use."""
     with _changing:
         _tables.clear()
         CHOICES.forget()
 
 
 def shipped_file(target: str) -> Path:
-    """Where our own records for a target lie."""
+    """Return the path of the shipped records for a target."""
     return Path(__file__).parents[1] / "kernels" / "tuned" / f"{target}.json"
 
 
 def _own_records(target: str) -> tuple[Record, ...]:
-    """The user's own records; a file that is damaged is no reason to fail."""
+    """Return the user's own records; a damaged file is not an error."""
     found = read_own_file(target)
     if found is None:
         return ()
@@ -287,7 +287,7 @@ def _own_records(target: str) -> tuple[Record, ...]:
 
 
 def read_records(file: Path, target: str) -> tuple[Record, ...]:
-    """The records of a file, each checked; raises `TuneError` for anything else."""
+    """Return the records of a file, each checked; raise `TuneError` if it is invalid."""
     return _parsed(file.read_bytes(), file, target)
 
 
@@ -307,7 +307,7 @@ def _parsed(data: bytes, file: Path, target: str) -> tuple[Record, ...]:
 
 
 def add_record(file: Path, target: str, record: Record) -> None:
-    """Put a record into a file that other processes may be writing, too."""
+    """Add a record to a file that other processes may be writing, too."""
     lock = ProcessLock(file.with_suffix(".lock"), _PATIENCE)
     try:
         lock.acquire()
@@ -324,7 +324,7 @@ def add_record(file: Path, target: str, record: Record) -> None:
 def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
     """Write records, sorted, so that a change of one is a change of its lines; later ones win.
 
-    The file is written whole or not at all.
+    The file is replaced atomically.
     """
     last = {(record.kernel, record.key): record for record in records}
     lines = [json.dumps(last[place].to_json()) for place in sorted(last, key=repr)]
@@ -334,7 +334,7 @@ def write_records(file: Path, target: str, records: Iterable[Record]) -> None:
 
 
 def _usable(file: Path) -> tuple[Record, ...]:
-    """The records of a file that may be absent; one that is damaged is no reason to fail."""
+    """Return the records of a file that may be absent; a damaged one is not an error."""
     if is_absent(file):
         return ()
     try:

@@ -1,15 +1,15 @@
-"""The search: assemble candidates in parallel, rule out, check, time, let the best run off.
+"""The search: assemble candidates in parallel, prune, check, time, compare the best.
 
-Candidates go through the front end one after the other, are assembled side by side
-(`jit.compile_all`) and looked at as they come out: what spills heavily or does not fit as often as
-it asks for is ruled out, what computes something else than the reference is out, what is far slower
-than the best so far is given up, the rest is timed shortly. The best few run off against each other
-in turns (`bench.compare`), because a GPU slows down as it heats up, and what wins is checked once
-more. One that cannot be compiled, launched or run costs its own place and nothing else.
+Candidates go through the front end one by one, are assembled in parallel (`jit.compile_all`) and
+are examined as they finish: a candidate that spills heavily or does not reach its requested
+occupancy is pruned, one whose result differs from the reference is rejected, one that is far slower
+than the best so far is dropped, and the remaining ones are timed briefly. The best few are compared
+in turns (`bench.compare`), because a GPU slows down as it heats up, and the winner is checked once
+more. A candidate that cannot be compiled, launched or run does not affect the others.
 
-A kernel that hangs cannot be ended from within its process, and one that takes the driver's context
-with it ends the search. The journal knows which candidate was running, so a search in a child
-(`tune.supervision`) is ended from outside, or started again, and goes on behind it.
+A kernel that hangs cannot be ended from within its process, and one that corrupts the driver's
+context ends the search. The journal knows the candidate that was running, so a search in a child
+(`tune.supervision`) can be ended or restarted from outside, and continues after it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tilewright.tune.task import Task
 __all__ = ["Search", "search", "search_name"]
 
 _REFUSALS = (CompileError, LaunchError)
-_UNTUNED = "without a record"  # no configuration reads like this
+_UNTUNED = "without a record"  # differs from the text of every configuration
 
 TimerMaker = Callable[[Effort], Timer]
 
@@ -52,10 +52,10 @@ def search(
     report: Report = lambda _: None,
     timer: TimerMaker | None = None,
 ) -> Found:
-    """The fastest right configuration of a task; raises `TuneError` if there is none.
+    """Return the fastest correct configuration of a task; raise `TuneError` if there is none.
 
-    `journal` makes the search one that can be ended and started again. `report` is told of every
-    step. `timer` is for tests, which have a clock of their own.
+    With a `journal` the search can be ended and restarted. `report` is called at every step.
+    `timer` is for tests, which have a clock of their own.
     """
     plan = plan or Plan()
     state = Search(task, plan, journal or Journal(), report, timer)
@@ -65,13 +65,13 @@ def search(
 
 
 def search_name(task: Task) -> str:
-    """What stands for a search in a journal: another kernel, key or machine is another search."""
+    """Return the name of a search in a journal: it depends on kernel, key and machine."""
     target = task.device.target
     return digest(task.kernel, repr(task.key), task.source, target, task.machine)[:16]
 
 
 class Search:
-    """One search: what is known so far, and its steps."""
+    """One search: its attempts so far, and its steps."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Search:
         self._timer = timer or partial(Timer, task.device.stream, flush=task.flush)
         self._configs = {self._label(config): config for config in task.configs}
         self._programs: dict[str, tuple[Future[Any], ...]] = {}
-        self._quickest = math.inf  # seconds of first runs, which are longer than those of many
+        self._quickest = math.inf  # seconds of first runs, which are longer than warm ones
         wanted = set(task.configs)
         known = journal.attempts(self._name).items()
         self._attempts = {config: attempt for config, attempt in known if config in wanted}
@@ -114,9 +114,9 @@ class Search:
     # --- one candidate after the other ---
 
     def starts(self) -> dict[str, Start]:
-        """How to begin with every candidate that nothing is known of, by a name of its own.
+        """Return the first step of every candidate without an attempt, by a unique name.
 
-        Before them comes what runs without a record, which others are compared with.
+        The default comes before them, as the base of the comparison.
         """
         found: dict[str, Start] = {}
         if self.task.untuned is not None:
@@ -131,9 +131,9 @@ class Search:
         return programs
 
     def settle(self, finished: Finished) -> None:
-        """Rule a candidate out that has been assembled, or run it."""
+        """Prune an assembled candidate, or run it."""
         config = self._configs.get(finished.name)
-        if config is None:  # what runs without a record is settled by the run-off
+        if config is None:  # the default is judged by the final comparison
             return
         programs, usage = self._programs.pop(finished.name, ()), None
         try:
@@ -149,12 +149,12 @@ class Search:
                 attempt = self._run(config, usage)
         except Exception as error:
             if isinstance(error, DriverError) and not _is_alive(self.task.device):
-                raise  # no other could run: it counts as lost, and the next process goes on behind
+                raise  # no candidate can run: this one is lost, and the next process continues
             attempt = _failure(config, error, usage)
         self._note(attempt)
 
     def _run(self, config: Config, usage: Usage | None) -> Attempt:
-        """Check what a candidate computes, and only then how fast."""
+        """Check the result of a candidate, and only then time it."""
         error = self._error(config)
         if not error <= self.task.limit:  # NaN is above any limit
             return self._wrong(config, error, usage)
@@ -170,7 +170,7 @@ class Search:
         return Attempt(config, Verdict.TIMED, timing.median, error, usage=usage)
 
     def _error(self, config: Config) -> float:
-        """How far what a candidate computes is from the reference."""
+        """Return the error of a candidate relative to the reference."""
         self.task.prepare()
         return self.task.error(self.task.build(config).sync())
 
@@ -181,7 +181,7 @@ class Search:
     # --- the end ---
 
     def conclude(self) -> Found:
-        """Let the best run off against each other, and against what runs without a record."""
+        """Compare the best candidates with each other and with the default."""
         finalists = self._finalists()
         runs: dict[str, Run] = {
             str(one.config): partial(self.task.build, one.config) for one in finalists
@@ -192,7 +192,7 @@ class Search:
         winner = self._winner(finalists, found)
         name = str(winner.config)
         if _UNTUNED in found and found.speed(name, _UNTUNED) > 1:
-            # Of several that are alike, the luckiest wins: whether it is better takes another look.
+            # The luckiest of equal candidates wins, so its gain is measured again.
             both = {one: runs[one] for one in (_UNTUNED, name)}
             found = compare(both, timer=self._timer(self._plan.last))
         return self._found(winner, found)
@@ -209,7 +209,7 @@ class Search:
         )
 
     def _finalists(self) -> list[Attempt]:
-        """The fastest, unless far behind, and before them the first candidate, if it was right."""
+        """Return the incumbent, if it was timed, and the fastest candidates near the best."""
         timed = sorted(self._timed(), key=_seconds)
         if not timed:
             raise TuneError(_nothing_left(self.task, self._attempts.values()))
@@ -219,12 +219,12 @@ class Search:
         return list(dict.fromkeys((*first, *near)))
 
     def _winner(self, finalists: list[Attempt], found: Comparison) -> Attempt:
-        """The fastest one that is still right after all those runs."""
+        """Return the fastest candidate that is still correct after all those runs."""
         for attempt in _ranking(finalists, found):
             config, usage = attempt.config, attempt.usage
             try:
                 error = self._error(config)
-            except Exception as broken:  # noqa: BLE001 (it costs this candidate, no other)
+            except Exception as broken:  # noqa: BLE001 (one candidate fails, not the search)
                 self._note(_failure(config, broken, usage))
                 continue
             if error <= self.task.limit:
@@ -234,16 +234,16 @@ class Search:
 
 
 def _begin(build: Callable[[], DeviceOp[Any]] | None) -> tuple[Future[Any], ...]:
-    """The front end, and what the assembler is to make of it."""
+    """Run the front end; return the pending compilations."""
     assert build is not None
     operation = build()
     programs = operation.programs
-    operation.close()  # what it borrows, the next one needs
+    operation.close()  # the next candidate needs the borrowed tensors
     return programs
 
 
 def _is_alive(device: Device) -> bool:
-    """Whether anything can still run: some errors take the driver's context with them."""
+    """Whether the device still runs work: some errors corrupt the driver's context."""
     try:
         device.stream.sync()
     except DriverError:
@@ -252,7 +252,7 @@ def _is_alive(device: Device) -> bool:
 
 
 def _ranking(finalists: list[Attempt], found: Comparison) -> list[Attempt]:
-    """From the fastest on, the first finalist before those that it is as fast as but for noise."""
+    """Rank from the fastest on, the first finalist before others within the noise."""
     seconds = {one: found.seconds(str(one.config)) for one in finalists}
     ranked = sorted(
         (one for one in finalists if not math.isnan(seconds[one])), key=seconds.__getitem__
@@ -269,14 +269,14 @@ def _seconds(attempt: Attempt) -> float:
 
 
 def _failure(config: Config, error: Exception, usage: Usage | None = None) -> Attempt:
-    """What became of a candidate that raised; the first line says what, the rest where."""
+    """Return the attempt of a candidate that raised; its reason is the first line."""
     verdict = Verdict.REFUSED if isinstance(error, _REFUSALS) else Verdict.FAILED
     first = str(error).strip().partition("\n")[0]
     return Attempt(config, verdict, reason=f"{type(error).__name__}: {first}", usage=usage)
 
 
 def _nothing_left(task: Task, attempts: Iterable[Attempt]) -> str:
-    """Why a search has no winner: how many came how far, and the first reason of each kind."""
+    """Explain why a search has no winner: the count of each outcome, and its first reason."""
     told = "".join(f"\n  {line}" for line in tally(attempts))
     return (
         f"no configuration of {task.kernel} for {task.key} is right and runs; of "

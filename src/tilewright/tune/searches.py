@@ -1,10 +1,9 @@
-"""Many searches at once: the candidates of all of them are assembled while others are measured.
+"""Many searches at once: candidates of all searches are assembled while others are timed.
 
-All cores assemble from the first second to the last, and the device waits for them only at the
-start. What two searches have in common is compiled once. A search is made when its turn comes and
-let go when it is concluded, so only some have their tensors on the device at a time. One that
-cannot be made or concluded costs itself and no other. This is for kernels that do not hang:
-`tilewright tune` has a process for each search.
+All cores assemble throughout, and the device waits for them only at the start. Kernels common to
+two searches are compiled once. A search is made at its turn and dropped when it is concluded, so
+only a few have their tensors on the device at a time. A search that fails does not affect the
+others. The kernels must not hang: `tilewright tune` has a process for each search.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tilewright.tune.task import Task
 
 __all__ = ["Concluded", "MakeSearch", "search_all"]
 
-_AHEAD = 4  # compilations under way for each core: enough while a search is concluded
+_AHEAD = 4  # compilations in flight for each core: enough to bridge the conclusion of a search
 
 # Makes a search, with its tensors.
 MakeSearch = Callable[[], Search]
@@ -31,7 +30,7 @@ MakeSearch = Callable[[], Search]
 
 @dataclass(frozen=True, eq=False)
 class Concluded:
-    """What one of many searches came to: what it found, or why it found nothing."""
+    """Outcome of one of many searches: its result, or the reason why it has none."""
 
     name: str
     task: Task | None  # None if the search could not be made
@@ -41,10 +40,10 @@ class Concluded:
 def search_all(
     searches: Iterable[tuple[str, MakeSearch]], until: float = math.inf
 ) -> Iterator[Concluded]:
-    """Every search, by distinct names, as it is concluded, in about their order.
+    """Run every search, by distinct names; yield each as it is concluded, roughly in order.
 
-    At `until`, by `time.monotonic()`, no further one is begun. Those that have begun are brought to
-    an end: theirs are few candidates, of which most have been assembled.
+    After `until`, by `time.monotonic()`, no search is begun. Those that have begun are completed:
+    they have few candidates left, most of them assembled.
     """
     race = _Race(searches, until)
     for finished in each_finished(race.starts(), at_once=_AHEAD * usable_cores()):
@@ -54,19 +53,19 @@ def search_all(
 
 
 class _Race:
-    """Which searches have begun, and which of them are through."""
+    """The searches that have begun, and those that are complete."""
 
     def __init__(self, searches: Iterable[tuple[str, MakeSearch]], until: float) -> None:
         self._searches = iter(searches)
         self._until = until
         self._owners: dict[str, Search] = {}
         self._names: dict[Search, str] = {}
-        self._left: dict[Search, int] = {}  # candidates that are not settled
+        self._left: dict[Search, int] = {}  # candidates without an outcome
         self._through: list[Search] = []
         self._refused: list[Concluded] = []
 
     def starts(self) -> Iterator[tuple[str, Start]]:
-        """How to begin with each candidate of each search."""
+        """Iterate over the first steps of each candidate of each search."""
         while time.monotonic() < self._until:
             name, make = next(self._searches, (None, None))
             if name is None or make is None:
@@ -78,7 +77,7 @@ class _Race:
                 continue
             self._names[search] = name
             begin = search.starts()
-            if not begin:  # all is known
+            if not begin:  # all candidates have an outcome
                 self._through.append(search)
                 continue
             self._left[search] = len(begin)
@@ -86,7 +85,7 @@ class _Race:
             yield from begin.items()
 
     def settle(self, finished: Finished) -> None:
-        """Look at a candidate that has been assembled."""
+        """Examine a candidate that has been assembled."""
         search = self._owners.pop(finished.name)
         search.settle(finished)
         self._left[search] -= 1
@@ -95,7 +94,7 @@ class _Race:
             self._through.append(search)
 
     def concluded(self) -> Iterator[Concluded]:
-        """Those that are through, each once."""
+        """Iterate over the completed searches, each once."""
         while self._refused:
             yield self._refused.pop(0)
         while self._through:

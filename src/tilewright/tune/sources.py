@@ -1,8 +1,8 @@
-"""A digest of what kernels are made of, so that a record can tell whether its kernel has changed.
+"""A digest of the sources of kernels, by which a record detects that its kernel has changed.
 
 It covers the text of each kernel and of the plain functions and constants it uses, without
-comments, documentation and layout, and is the same on every machine and Python: records are made on
-one and checked on another. Not a key for compiled code: that is `jit.fingerprints`.
+comments, docstrings and layout, and is the same on every machine and Python: records are made on
+one and checked on another. `jit.fingerprints` has the keys for compiled code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STRUCTURE = {tokenize.INDENT: "{", tokenize.DEDENT: "}"}
 
 
 def source_digest(*kernels: Kernel) -> str:
-    """What all of these kernels are made of, in one short text."""
+    """Return a short digest of all these kernels."""
     seen: dict[str, str] = {}
     for kernel in kernels:
         _collect(kernel.source, seen)
@@ -35,7 +35,7 @@ def source_digest(*kernels: Kernel) -> str:
 
 
 def _collect(source: SourceFunction, seen: dict[str, str]) -> None:
-    """The text of a function and of everything it leads to, by qualified name."""
+    """Collect the text of a function and of all that it uses, by qualified name."""
     function = source.plain()
     name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
     if name in seen:
@@ -44,7 +44,7 @@ def _collect(source: SourceFunction, seen: dict[str, str]) -> None:
     for used in (*function.__code__.co_names, *function.__code__.co_freevars):
         try:
             value = lookup(function, used)
-        except NameError:  # an attribute: names and attributes stand in one list
+        except NameError:  # an attribute: names and attributes share one list
             continue
         if isinstance(value, FunctionType):
             _collect_helper(value, seen)
@@ -55,7 +55,7 @@ def _collect(source: SourceFunction, seen: dict[str, str]) -> None:
 def _collect_helper(function: FunctionType, seen: dict[str, str]) -> None:
     try:
         source = capture(function)
-    except CompileError:  # a lambda or generated code: it has no text of its own
+    except CompileError:  # a lambda or generated code, which has no text of its own
         return
     _collect(source, seen)
 
@@ -68,7 +68,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _tokens(source: SourceFunction) -> Iterator[str]:
-    """What a function's text says, layout aside; how it is indented decides what it means."""
+    """Iterate over a function's tokens without layout, except for indentation."""
     node = source.node
     first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     lines = source.file.lines[first - 1 : node.end_lineno]
@@ -83,7 +83,7 @@ def _tokens(source: SourceFunction) -> Iterator[str]:
 
 
 def _documentation(node: ast.FunctionDef, first: int) -> range:
-    """The lines of the function's docstring, counted from its first line."""
+    """Return the lines of the function's docstring, counted from its first line."""
     if ast.get_docstring(node, clean=False) is None:
         return range(0)
     stated = node.body[0]

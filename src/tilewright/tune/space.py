@@ -1,4 +1,4 @@
-"""Search spaces: named axes of values, and which combinations make sense.
+"""Search spaces: named axes of values, and a constraint on their combinations.
 
     Space(
         BM=(64, 128, 256), BN=(128, 256), BK=(32, 64), num_ctas=(1, 2), num_worker_warps=(4, 8),
@@ -6,10 +6,10 @@
     )
 
 An axis is a constant of the kernel or a setting of the launch (`tune.config.SETTINGS`).
-Combinations come in the order of the axes, the last one fastest, so the first is what the author
-wrote first. `Space.around(config, BK=(32, 128))` has one that is known to be good, and its
-neighbours. Two spaces joined with `|` are searched one after the other: a kernel may have several
-families of configurations whose axes differ.
+Combinations come in the order of the axes, the last one fastest, so the author's first values come
+first. `Space.around(config, BK=(32, 128))` contains a configuration that is known to be good, and
+its neighbours. Two spaces joined with `|` are searched one after the other: a kernel may have
+several families of configurations whose axes differ.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Axis = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Family:
-    """The combinations of some axes that a constraint lets through."""
+    """The combinations of some axes that satisfy a constraint."""
 
     axes: tuple[Axis, ...]
     where: Constraint | None
 
     @property
     def size(self) -> int:
-        """How many combinations there are, whether or not they make sense."""
+        """Number of combinations, before the constraint."""
         return prod(len(values) for _, values in self.axes)
 
     def __iter__(self) -> Iterator[Config]:
@@ -63,7 +63,7 @@ class Neighbourhood:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of configurations."""
         return 1 + sum(len(values) for _, values in self.axes)
 
     def __iter__(self) -> Iterator[Config]:
@@ -77,27 +77,27 @@ class Neighbourhood:
 
 
 class Space:
-    """Configurations to choose from. Iterate over it to get those that make sense, each once."""
+    """Configurations to choose from. Iteration yields each one that satisfies the constraints."""
 
     def __init__(self, *, where: Constraint | None = None, **axes: Any) -> None:
         self._families: tuple[Family | Neighbourhood, ...] = (Family(_check_axes(axes), where),)
 
     @staticmethod
     def around(center: Config, **axes: Any) -> Space:
-        """A configuration, and then those that differ from it in one value, axis by axis."""
+        """Return a configuration and those that differ from it in one value, axis by axis."""
         space = Space()
         space._families = (Neighbourhood(center, _check_axes(axes)),)
         return space
 
     def __or__(self, other: Space) -> Space:
-        """Both spaces, this one first."""
+        """Return the union of both spaces, this one first."""
         joined = Space()
         joined._families = (*self._families, *other._families)
         return joined
 
     @property
     def size(self) -> int:
-        """How many combinations there are, whether or not they make sense."""
+        """Number of combinations, before the constraints."""
         return sum(family.size for family in self._families)
 
     @cached_property
@@ -114,7 +114,7 @@ class Space:
         return config in self._configs
 
     def first(self) -> Config:
-        """The configuration that its author put first: what runs where nothing was measured."""
+        """Return the first configuration of the author's: the default without a measurement."""
         for config in islice(self, 1):
             return config
         raise TuneError(
@@ -123,9 +123,9 @@ class Space:
         )
 
     def sample(self, count: int, *, seed: int = 0) -> tuple[Config, ...]:
-        """Some of the configurations, spread over the space, in their order: the first is in it.
+        """Return some of the configurations, spread over the space, in order, with the first one.
 
-        The same seed gives the same ones, so that a search which is started again goes on.
+        The sample depends on the seed alone, so that a restarted search continues.
         """
         if count < 1:
             raise TuneError(f"a sample has at least one configuration, not {count}")
@@ -143,7 +143,7 @@ def _check_axes(axes: dict[str, Any]) -> tuple[Axis, ...]:
 
 
 def _check_axis(name: str, values: Any) -> tuple[Any, ...]:
-    """The values of an axis; each is checked by itself here, before anything is combined."""
+    """Return the values of an axis, each checked by itself, before any combination."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise TuneError(
             f"the axis `{name}` is a tuple of the values to try, not {values!r}: for one value "

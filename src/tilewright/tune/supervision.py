@@ -1,9 +1,9 @@
-"""A search in a child process: what hangs or takes its process down costs one candidate.
+"""A search in a child process, so that a hang or a crash costs one candidate.
 
-The child writes a journal. While it grows, all is well; when it has not grown for too long, the
-child is ended from outside, and when the child has ended before it was done, it is started again:
-it goes on behind the candidate that was running. A child that ends twice without a new line in the
-journal has some other trouble, which is told.
+The child writes a journal. If the journal has not grown for too long, the child is ended from
+outside; if the child ends before it is done, it is restarted, and continues after the candidate
+that was running. A child that ends twice without a new line in the journal has another problem,
+which is reported.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tilewright.errors import TuneError
 
 __all__ = ["supervise"]
 
-_LOOK = 0.05  # seconds between two looks at the journal
-_LAST_WORDS = 2000  # characters of what a child said that are told
+_LOOK = 0.05  # seconds between two checks of the journal
+_LAST_WORDS = 2000  # characters of a child's output that are reported
 
 Look = Callable[[], None]
 
@@ -30,10 +30,10 @@ Look = Callable[[], None]
 def supervise(
     command: Sequence[str], journal: Path, patience: float, look: Look = lambda: None
 ) -> int:
-    """Run a command until it succeeds; how many times it had to be started again.
+    """Run a command until it succeeds; return the number of restarts.
 
-    `patience` is the number of seconds that the journal may stay as it is. `look` is called now and
-    then, for a progress bar that reads the journal.
+    `patience` is the time in seconds that the journal may stay unchanged. `look` is called
+    periodically, for a progress bar that reads the journal.
     """
     restarts = 0
     while True:
@@ -50,8 +50,8 @@ def supervise(
 def _watch(
     command: Sequence[str], journal: Path, patience: float, look: Look
 ) -> tuple[int | None, str]:
-    """One life of the child: its status, None if it had to be ended, and its last words."""
-    with tempfile.TemporaryFile() as words:  # a pipe that nobody reads would stop it
+    """Run the child once; return its status, None if it was ended, and the end of its output."""
+    with tempfile.TemporaryFile() as words:  # an unread pipe would block the child
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -71,7 +71,7 @@ def _watch(
 
 
 def _wait(process: subprocess.Popen[bytes], journal: Path, patience: float, look: Look) -> bool:
-    """Wait for the child's end; False if its journal stood still for too long."""
+    """Wait for the child's end; return False if its journal was unchanged for too long."""
     size, changed = _size(journal), time.monotonic()
     while process.poll() is None:
         look()
@@ -86,7 +86,7 @@ def _wait(process: subprocess.Popen[bytes], journal: Path, patience: float, look
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the child, if it has not ended, with everything it started."""
+    """End the child, if it has not ended, with all its descendants."""
     if process.poll() is None:
         if sys.platform == "win32":
             process.kill()  # assemblers run on Linux alone

@@ -1,7 +1,7 @@
-"""What is to be tuned: one kernel on one set of tensors, and how to tell whether it is right.
+"""Tuning tasks: one kernel on one set of tensors, with a check of its result.
 
-A `Task` is concrete: it has tensors. A `Tunable` describes a kernel of a library: for which keys
-it is worth tuning, and how to make the task of a key. Neither searches: `tune.search` does.
+A `Task` is concrete: it has tensors. A `Tunable` describes a kernel of a library: the keys worth
+tuning, and the task of a key. `tune.search` has the search.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ __all__ = ["Task", "Trial", "Tunable", "poison", "relative_error", "task_of"]
 class Task:
     """One kernel on one set of tensors.
 
-    `build` gives the operation for a configuration. `error` looks at the result of one that has
-    run, and says how far it is from the reference, relative to it; above `limit` it is wrong.
+    `build` returns the operation for a configuration. `error` takes the result of an operation that
+    has run, and returns its error relative to the reference; above `limit` it is wrong.
     """
 
-    kernel: str  # the name that its record gets
+    kernel: str  # the name in its record
     key: Key
-    configs: tuple[Config, ...]  # what to try; the first one stays unless another is faster
+    configs: tuple[Config, ...]  # candidates; the first one stays unless another is faster
     build: Callable[[Config], DeviceOp[Any]]
     error: Callable[[Any], float]
     limit: float
     device: Device
-    source: str  # digest of what its record is about (`Tunable.source`)
-    prepare: Callable[[], None] = field(default=lambda: None)  # before a run whose result counts
+    source: str  # digest of its kernels and default (`Tunable.source`)
+    prepare: Callable[[], None] = field(default=lambda: None)  # called before a run that is checked
     flush: bool = False  # whether every timed run starts with a cold cache
-    untuned: Callable[[], DeviceOp[Any]] | None = None  # what runs if nothing was measured
-    machine: str = ""  # on which times are taken: those of another one do not count
+    untuned: Callable[[], DeviceOp[Any]] | None = None  # the default, which runs without a record
+    machine: str = ""  # of the timings: those of another machine do not count
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The tensors of one key, as the tuner sees them.
+    """The tensors of one key, as the tuner uses them.
 
-    `build` gives the operation as a user would write it: which configuration it runs with is forced
-    from outside. `error` and `limit` are those of a task.
+    `build` returns the operation as a user would write it: its configuration is forced from
+    outside. `error` and `limit` are those of a task.
     """
 
     build: Callable[[], DeviceOp[Any]]
@@ -72,18 +72,18 @@ class Tunable:
     """A kernel of a library that looks its configuration up by `chosen(name, …)`."""
 
     name: str
-    kernels: tuple[Kernel, ...]  # what it launches: a change of them makes records stale
-    rule: Callable[[Key, str], Config]  # what runs without a record, on a target: such a change too
+    kernels: tuple[Kernel, ...]  # launched kernels: a change of them makes records stale
+    rule: Callable[[Key, str], Config]  # the default on a target: so does a change of it
     space: Callable[[Key], Space]
-    keys: tuple[Key, ...]  # for which it is worth tuning
+    keys: tuple[Key, ...]  # keys worth tuning
     trial: Callable[[Key, Device], Trial]
     flush: bool = False
 
     def source(self, key: Key, target: str) -> str:
-        """A digest of what a record of a key is about: its kernels, and what it was compared with.
+        """Return a digest of a key's kernels and default.
 
-        Both kinds of records say how a configuration compares with what runs without one. Where
-        that is another one now, neither holds any longer.
+        Both kinds of records compare a configuration with the default. If the default changes,
+        neither is valid any longer.
         """
         return digest(_source_digest(self.kernels), str(self.rule(key, target)))[:16]
 
@@ -94,15 +94,15 @@ def _source_digest(kernels: tuple[Kernel, ...]) -> str:
 
 
 def poison(tensor: Tensor) -> None:
-    """Fill a tensor with what no kernel leaves there, so that whatever is not written shows."""
+    """Fill a tensor with values that no kernel writes, so that unwritten elements show."""
     element = tensor.dtype.element
     value = float("nan") if element.is_float else limits(tensor.dtype)[1]
-    with suppress(ValueError, OverflowError):  # a dtype without NaN keeps what it has
+    with suppress(ValueError, OverflowError):  # a dtype without NaN keeps its contents
         fill(tensor, value).submit()
 
 
 def relative_error(found: npt.ArrayLike, expected: npt.ArrayLike) -> float:
-    """The norm of the difference over that of the expected values; NaN where only one has it."""
+    """Return the norm of the difference over that of `expected`; NaN if only one has a NaN."""
     ours, theirs = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     if ours.shape != theirs.shape:
         return float("inf")
@@ -114,7 +114,7 @@ def relative_error(found: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 
 
 def task_of(tunable: Tunable, key: Key, device: Device) -> Task:
-    """The task of one key, with its tensors on a device."""
+    """Return the task of one key, with its tensors on a device."""
     trial = tunable.trial(key, device)
     now = chosen(tunable.name, key, device.target)
     known = () if now is None else (now,)

@@ -1,8 +1,8 @@
 """One call of an autotuned kernel: its key, its operation for a configuration, its task.
 
-The call has whole tensors; a configuration says how outputs are cut. When it is tuned, candidates
-write copies of the outputs, so the caller's tensors stay as they are: an output of which every
-element is written is poisoned before each run that is checked, any other is copied anew.
+The call has whole tensors; a configuration determines the partition of outputs. During tuning,
+candidates write copies of the outputs, so the caller's tensors stay unchanged: an output that is
+written completely is poisoned before each checked run, any other is copied anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tilewright.tune.task import poison, relative_error
 
 __all__ = ["KeyMaker", "Oracle", "TunedCall", "check_axes", "check_key", "usual_limit"]
 
-# What decides which configuration is fast: names of dims, a function, or None: every extent.
+# The facts that select a configuration: names of dims, a function, or None: every extent.
 KeyMaker = Sequence[str] | Callable[..., Key] | None
 
 _LIMITS = {64: 1e-9, 32: 1e-4, 16: 1e-2, 8: 1e-1}  # relative errors, by bits of a float
@@ -52,7 +52,7 @@ def check_key(kernel: Kernel, key: KeyMaker) -> KeyMaker:
 
 
 def check_axes(kernel: Kernel, default: Config) -> None:
-    """Refuse a kernel whose outputs a configuration does not say how to cut."""
+    """Refuse a kernel for whose outputs a configuration does not determine a partition."""
     cut = kernel.signature.cut_outputs
     if not cut:
         raise TuneError(
@@ -71,13 +71,13 @@ def check_axes(kernel: Kernel, default: Config) -> None:
 
 
 def usual_limit(dtypes: Sequence[type[DType]]) -> float:
-    """How far a right result may be from its reference, for outputs of these dtypes."""
+    """Return the tolerated relative error for outputs of these dtypes."""
     floats = [dtype.element.bits for dtype in dtypes if dtype.element.is_float]
     return max((_LIMITS[bits] for bits in floats), default=0.0)
 
 
 def _dims(signature: Signature) -> dict[str, tuple[str, int]]:
-    """Where the dims of whole tensors stand first: parameter and axis, by name."""
+    """Return the first occurrence of each dim of whole tensors: parameter and axis, by name."""
     found: dict[str, tuple[str, int]] = {}
     for param in signature.tensors:
         if isinstance(param, WholeParam):
@@ -88,7 +88,7 @@ def _dims(signature: Signature) -> dict[str, tuple[str, int]]:
 
 
 class TunedCall:
-    """The arguments of one call, by name and as they were given."""
+    """The arguments of one call, by name and as given."""
 
     def __init__(self, kernel: Kernel, bound: BoundArguments) -> None:
         self.kernel = kernel
@@ -101,15 +101,15 @@ class TunedCall:
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
+        """Device of the call."""
         return next(iter(self.tensors.values())).device
 
     def pass_to(self, function: Callable[..., Any]) -> Any:
-        """What a function gives for the same arguments."""
+        """Call a function with the same arguments."""
         return function(*self.bound.args, **self.bound.kwargs)
 
     def key(self, names: Sequence[str] | None) -> Key:
-        """The key by the names of dims, or by every extent; constants that were given count too."""
+        """Return the key by the names of dims, or by every extent, with the given constants."""
         dtypes = tuple(tensor.dtype.label for tensor in self.tensors.values())
         if names is None:
             shape = tuple(extent for tensor in self.tensors.values() for extent in tensor.shape)
@@ -122,7 +122,7 @@ class TunedCall:
         return Key(dtypes, shape, tuple(sorted((n, _plain(v)) for n, v in options.items())))
 
     def build(self, config: Config, outputs: Mapping[str, Tensor] | None = None) -> DeviceOp[Any]:
-        """The operation for a configuration, with some outputs replaced."""
+        """Return the operation for a configuration, with some outputs replaced."""
         given = {**self.arguments, **config.arguments(self.kernel)}
         given.update(self.tensors if outputs is None else {**self.tensors, **outputs})
         for param in self.kernel.signature.cut_outputs:
@@ -147,7 +147,7 @@ def _whole_tensor(kernel: Kernel, param: TensorParam, value: Any) -> Tensor:
 
 
 def _cut(param: TensorParam, given: Mapping[str, Any], config: Config) -> Any:
-    """An output as a configuration, or a constant that the caller gave, wants it cut."""
+    """Return an output partitioned by a configuration, or by a constant that the caller gave."""
     named = {**given, **dict(config.constants)}
     cut = given[param.name].partition(*(named.get(str(dim), dim) for dim in param.dims))
     return config.walk(cut) if isinstance(param, MappedParam) else cut
@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
 
 
 class Oracle:
-    """Copies of the outputs of a call, and what they should hold."""
+    """Copies of the outputs of a call, and their expected contents."""
 
     def __init__(
         self, call: TunedCall, default: Config, reference: Callable[..., Any] | None
@@ -175,14 +175,14 @@ class Oracle:
         self._modes: dict[str, Mode] = {}
 
     def build(self, config: Config) -> DeviceOp[Any]:
-        """The operation for a configuration, on the copies."""
+        """Return the operation for a configuration, on the copies."""
         operation = self._call.build(config, self._outputs)
         accesses = getattr(operation, "accesses", ())
         self._modes = {access.name: access.mode for access in accesses}
         return operation
 
     def prepare(self) -> None:
-        """Before a run that is checked: nothing of an earlier one is left."""
+        """Remove all results of earlier runs, before a checked run."""
         for name, output in self._outputs.items():
             if self._modes.get(name) is Mode.WRITE:
                 poison(output)
@@ -190,7 +190,7 @@ class Oracle:
                 copy(output, self._originals[name]).submit()
 
     def error(self, _: Any) -> float:
-        """The largest relative error of an output."""
+        """Return the largest relative error of an output."""
         found = self._contents()  # before the reference is computed, which may run the default
         expected = self._expected
         return max(relative_error(one, other) for one, other in zip(found, expected, strict=True))
@@ -200,7 +200,7 @@ class Oracle:
 
     @cached_property
     def _expected(self) -> list[npt.NDArray[Any]]:
-        """What the reference gives, or, where there is none, what runs without tuning."""
+        """Return the result of the reference, or, without one, of the default configuration."""
         if self._reference is None:
             self.build(self._default).close()
             self.prepare()
