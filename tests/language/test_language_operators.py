@@ -227,6 +227,17 @@ def test_constants_are_computed_as_in_python():
     assert_same(run(constants, ((LENGTH,), f32), 32, floats(f32)), floats(f32) * np.float32(factor))
 
 
+def test_a_constant_truth_value_is_inverted_as_an_integer():
+    """As in Python, which warns of it from 3.12 on."""
+    flag = True
+
+    @tw.kernel
+    def inverted_flag(z: Mut[i32, B]) -> None:
+        z.store(tw.full((B,), ~flag, i32))
+
+    assert_same(run(inverted_flag, ((LENGTH,), i32), 32), np.full(LENGTH, -2, np.int32))
+
+
 def test_augmented_assignment():
     def accumulated(a):
         total = a

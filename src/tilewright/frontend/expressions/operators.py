@@ -333,7 +333,8 @@ def _computable(operand: Static, sign: ast.unaryop) -> bool:
 
 
 _STATIC_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.USub: operator.neg, ast.UAdd: operator.pos,
+    ast.Invert: lambda value: ~operator.index(value),  # of a bool, which Python deprecates as such
 }  # fmt: skip
 
 
