@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_function
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.ir.text import parse_module
 
 TILE = "tile<65536xf32>"
@@ -83,7 +83,7 @@ def one_tile(text: str) -> Callable[[], None]:
     compiled = kernel(HEAD + text + TAIL)
     x = np.random.default_rng(0).uniform(0.1, 10, 65536).astype(np.float32)
     z = np.zeros_like(x)
-    memories = [Memory.of(x), Memory.of(z)]
+    memories = [KernelMemory.of(x), KernelMemory.of(z)]
     return lambda: compiled.run((1, 1, 1), [x.ctypes.data, z.ctypes.data], memories, threads=1)
 
 
@@ -92,7 +92,7 @@ def locked(blocks: int) -> Callable[[], None]:
 
     def run() -> None:
         z, lock = np.zeros(1, np.float32), np.zeros(1, np.int32)
-        memories = [Memory.of(z), Memory.of(lock)]
+        memories = [KernelMemory.of(z), KernelMemory.of(lock)]
         places = [z.ctypes.data, lock.ctypes.data]
         compiled.run((blocks, 1, 1), places, memories, race_check=True)
         assert z[0] == blocks

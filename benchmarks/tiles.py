@@ -21,8 +21,8 @@ import tilewright as tw
 from tilewright import f8e4m3fn, f16
 from tilewright.bench import Report, Table, graph_of
 from tilewright.kernels.gemm.matmuls import add_splits, launch_matmul
-from tilewright.kernels.gemm.operands import Product, Request, product
-from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW, Tile
+from tilewright.kernels.gemm.operands import MatrixProduct, ProductRequest, product
+from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW, ProductTile
 
 __all__ = ["main"]
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _measure_tiles(
-    lab: Lab, report: Report, dtype: type[tw.DType], tiles: tuple[Tile, ...]
+    lab: Lab, report: Report, dtype: type[tw.DType], tiles: tuple[ProductTile, ...]
 ) -> None:
     shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
     make = _product_as_it_is if tiles is SHALLOW else _product
@@ -94,19 +94,19 @@ def _measure_sums(lab: Lab, report: Report) -> None:
     report.figure("sums", start=start, rate=rate, times=rows)
 
 
-def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product:
+def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> MatrixProduct:
     """With `b` transposed, as weights are; narrow floats are summed as fast as they can be."""
     a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(n, k, dtype=dtype, seed=2)
-    request = Request("matmul", out=lab.empty(m, n), fast_accumulate=dtype is f8e4m3fn)
+    request = ProductRequest("matmul", out=lab.empty(m, n), fast_accumulate=dtype is f8e4m3fn)
     return product(a, b.T, request)[0]
 
 
-def _product_as_it_is(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> Product:
+def _product_as_it_is(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> MatrixProduct:
     a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(k, n, dtype=dtype, seed=2)
-    return product(a, b, Request("matmul", out=lab.empty(m, n)))[0]
+    return product(a, b, ProductRequest("matmul", out=lab.empty(m, n)))[0]
 
 
-def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:
+def _seconds(lab: Lab, wanted: MatrixProduct, tile: ProductTile) -> float:
     count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.form.shape) / 7e14))))
     graph = graph_of(lambda: launch_matmul(wanted, tile.config), count)
     timer = lab.timer(repetitions=5, warmup=0.01)
@@ -114,13 +114,15 @@ def _seconds(lab: Lab, wanted: Product, tile: Tile) -> float:
     return min(timer.measure(*prepared).median for _ in range(3)) / count
 
 
-def _work(tile: Tile, shape: tuple[int, int, int]) -> float:
+def _work(tile: ProductTile, shape: tuple[int, int, int]) -> float:
     """Operations of all rounds, also by blocks that have nothing to do; nothing if it cannot."""
-    plans = Tile(tile.config, 1e-12, 0.0).plans(*shape)
+    plans = ProductTile(tile.config, 1e-12, 0.0).plans(*shape)
     return next((seconds for seconds, _ in plans), 0.0)
 
 
-def _fitted(tile: Tile, times: dict[tuple[int, int, int], float]) -> tuple[float, float, float]:
+def _fitted(
+    tile: ProductTile, times: dict[tuple[int, int, int], float]
+) -> tuple[float, float, float]:
     """The rate, the start that is not below zero, and the worst relative error."""
     work = np.array([_work(tile, shape) for shape in times])
     seconds = np.array([*times.values()])

@@ -33,7 +33,7 @@ from tilewright.tune import Key, Records, Tunable
 from tilewright.tune.attempts import tally
 from tilewright.tune.engine import measured_by, provenance_on, record_of, stale_reasons
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Found, Plan
+from tilewright.tune.plans import SearchPlan, SearchResult
 from tilewright.tune.records import (
     Record,
     add_record,
@@ -45,7 +45,7 @@ from tilewright.tune.records import (
 from tilewright.tune.search import Search
 from tilewright.tune.searches import Concluded, MakeSearch, search_all
 from tilewright.tune.task import task_of
-from tilewright.tune.turns import Need, by_need, in_turns, need_of
+from tilewright.tune.turns import Urgency, by_need, in_turns, need_of
 
 __all__ = ["Campaign", "adopt", "wanted_keys"]
 
@@ -67,17 +67,17 @@ def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, targe
         (tunable, key)
         for need, tunable, key in ordered
         if (not only or any(text in str(key) for text in only))
-        and not (is_stale and need is Need.NONE)
+        and not (is_stale and need is Urgency.NONE)
     ]
 
 
 class Campaign:
     """Many searches that leave their records and their journal in one folder."""
 
-    def __init__(self, device: Device, folder: Path, plan: Plan | None = None) -> None:
+    def __init__(self, device: Device, folder: Path, plan: SearchPlan | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._device = device
-        self._plan = plan or Plan()
+        self._plan = plan or SearchPlan()
         self._journal = Journal(folder / "journal.jsonl")
         self._file = folder / f"{device.target}.json"
         self._here = provenance_on(device, "unknown", TOOL)
@@ -112,7 +112,7 @@ class Campaign:
 
     def _is_settled(self, tunable: Tunable, key: Key, known: Records) -> bool:
         record = known.get(tunable.name, key)
-        if record is None or need_of(tunable, key, known, self._device.target) is not Need.NONE:
+        if record is None or need_of(tunable, key, known, self._device.target) is not Urgency.NONE:
             return False
         return record.provenance.machine == self._here.machine
 
@@ -152,7 +152,7 @@ def _label(tunable: Tunable, key: Key) -> str:
     return f"{tunable.name} {key}"
 
 
-def told(record: Record, found: Found) -> str:
+def told(record: Record, found: SearchResult) -> str:
     """What a search came to, and what became of all candidates."""
     gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
     kept = "" if record.config == found.winner.config else "not kept: "

@@ -293,7 +293,7 @@ def _is_unusual() -> bool:
     return bool(UNUSUAL.get()) or FORCED.get() is not None
 
 
-class _Kind(NamedTuple):
+class _ParameterKind(NamedTuple):
     """The kind of an argument, by its annotation."""
 
     tensors: int  # number of tensors; 0 for another type
@@ -301,12 +301,12 @@ class _Kind(NamedTuple):
     is_mixed: bool  # a number is allowed
 
 
-def _kind_of(hint: Any, *, has_default: bool) -> _Kind:
+def _kind_of(hint: Any, *, has_default: bool) -> _ParameterKind:
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     widths = [_width(member) for member in members]
     others = [one for one, width in zip(members, widths, strict=True) if not width]
     is_mixed = bool(others) and others != [NoneType]
-    return _Kind(max(widths, default=0), has_default or NoneType in others, is_mixed)
+    return _ParameterKind(max(widths, default=0), has_default or NoneType in others, is_mixed)
 
 
 def _width(hint: Any) -> int:
@@ -317,7 +317,7 @@ def _width(hint: Any) -> int:
     return len(items) if items and all(item is Tensor for item in items) else 0
 
 
-def _is_of_kind(name: str, kind: _Kind) -> str:
+def _is_of_kind(name: str, kind: _ParameterKind) -> str:
     """The test that an argument has its annotated kind, as Python text."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
@@ -330,14 +330,14 @@ def _is_of_kind(name: str, kind: _Kind) -> str:
     return f"({found} or {name} is None)" if kind.is_optional else found
 
 
-def _tensors(name: str, kind: _Kind) -> list[str]:
+def _tensors(name: str, kind: _ParameterKind) -> list[str]:
     """The tensors of an argument, as Python text; None for an absent one."""
     if kind.tensors > 1:
         return [f"None if {name} is None else {name}[{item}]" for item in range(kind.tensors)]
     return [f"{name} if {name}.__class__ is _Tensor else None" if kind.is_mixed else name]
 
 
-def _fields(name: str, kind: _Kind, field: str) -> list[str]:
+def _fields(name: str, kind: _ParameterKind, field: str) -> list[str]:
     """A field of each tensor, or the argument itself if it is none."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].{field}" for item in range(kind.tensors)]

@@ -15,14 +15,14 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["LONGEST", "Settings", "Variable", "current_settings"]
+__all__ = ["LONGEST", "EnvironmentVariable", "Settings", "current_settings"]
 
 
 LONGEST = 10_000_000  # seconds: timeouts far beyond overflow in the operating system
 
 
 @dataclass(frozen=True)
-class Variable:
+class EnvironmentVariable:
     """An environment variable: its name, its parser, and its purpose."""
 
     name: str
@@ -30,8 +30,8 @@ class Variable:
     doc: str
 
 
-def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, Variable]:
-    return {"variable": Variable(name, read, doc)}
+def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, EnvironmentVariable]:
+    return {"variable": EnvironmentVariable(name, read, doc)}
 
 
 def _seconds(text: str) -> float:
@@ -120,7 +120,7 @@ class Settings:
         """Read the variables; an unreadable one is an error that names it."""
         given: dict[str, Any] = {}
         for setting in fields(Settings):
-            variable: Variable = setting.metadata["variable"]
+            variable: EnvironmentVariable = setting.metadata["variable"]
             text = environment.get(variable.name)
             if not text:  # an empty variable counts as absent
                 continue

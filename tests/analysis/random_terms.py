@@ -18,7 +18,7 @@ from tilewright.analysis.arithmetic import (
     remainder,
 )
 from tilewright.analysis.intervals import Interval, MachineType
-from tilewright.analysis.terms import Atom, Known, Linear, Numbers, Origin, Variable, number
+from tilewright.analysis.terms import Atom, Known, Linear, Origin, TermIntervals, Variable, number
 from tilewright.ir.launch_terms import Extent, LaunchTerm, ScalarArgument, TileCount
 
 EXTENT, OTHER, SCALAR = Extent("x", 0), Extent("y", 0), ScalarArgument("n")
@@ -104,7 +104,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-class Concrete(Numbers):
+class Concrete(TermIntervals):
     """The number that each term has in one setting."""
 
     def __init__(self, setting: Setting) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from tilewright.analysis.arithmetic import greatest, known, least, quotient, remainder
 from tilewright.analysis.formulas import OPAQUE, AtLeastZero, Formula, all_of, any_of
 from tilewright.analysis.intervals import Interval
-from tilewright.analysis.terms import Linear, Numbers, Origin, Variable, number
+from tilewright.analysis.terms import Linear, Origin, TermIntervals, Variable, number
 from tilewright.check.corners import is_exact
 from tilewright.check.launch import IndexInRange
 from tilewright.ir.launch_terms import ScalarArgument
@@ -102,7 +102,7 @@ def test_a_row_of_choices_says_nothing_in_the_end_and_a_row_of_conditions_keeps_
     assert row.facts()[:3] == (n, n - 1, n - 2)
     assert len(row.facts()) < MANY
     assert not row.negated().facts()
-    assert row.truth(Numbers()) is None
+    assert row.truth(TermIntervals()) is None
     choice: Formula = positive[0]
     for part in positive[1:]:
         choice = any_of(all_of(choice, part), all_of(choice.negated(), OPAQUE))

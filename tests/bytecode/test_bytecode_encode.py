@@ -10,7 +10,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode, required_version
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, InternalError
-from tilewright.ir.attributes import FloatIdentity, Hints
+from tilewright.ir.attributes import FloatIdentity, TargetHints
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Assert, Return, Yield
@@ -91,7 +91,7 @@ def test_the_sign_of_an_f64_identity_is_kept():
 def test_hints_stand_under_every_target():
     n = Entry()
     view = n.view(E.F32, 8)
-    n.add(LoadView(view=view, index=(n.index(),), hints=Hints.of(latency=7, allow_tma=False)))
+    n.add(LoadView(view=view, index=(n.index(),), hints=TargetHints.of(latency=7, allow_tma=False)))
     module = Module((n.function(EntryHints(num_ctas=2, occupancy=4, num_worker_warps=8)),))
     text = _disassemble(module)
     entry = "default = {num_cta_in_cga = 2, num_worker_warps_per_cta = 8, occupancy = 4}"

@@ -18,7 +18,7 @@ from tilewright.bytecode import VERSIONS, decode, encode
 from tilewright.bytecode.write.ops import layout_of
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, MalformedBytecodeError
-from tilewright.ir.attributes import Dictionary, FloatIdentity, Hints, IntIdentity, Visibility
+from tilewright.ir.attributes import Dictionary, FloatIdentity, IntIdentity, TargetHints, Visibility
 from tilewright.ir.elements import numbers_of_bits
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Value
@@ -158,7 +158,7 @@ def test_identities(identity: FloatIdentity | IntIdentity):
 
 def test_hints_by_target():
     nested = Dictionary((("list", (IntIdentity(E.I32, 3), "x", True, E.F32)), ("none", -1)))
-    hints = Hints((("sm_100", nested), ("default", Dictionary()), ("sm_90", Dictionary())))
+    hints = TargetHints((("sm_100", nested), ("default", Dictionary()), ("sm_90", Dictionary())))
     function = Entry("f").function()
     function.hints = hints
     assert _round_trip(Module((function,)), (13, 4)).functions[0].hints == hints

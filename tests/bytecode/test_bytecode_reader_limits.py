@@ -11,7 +11,7 @@ from tile_ir_programs import Entry, at, gemm, tile
 from tilewright.bytecode import decode, encode
 from tilewright.dtypes import Element
 from tilewright.errors import MalformedBytecodeError
-from tilewright.ir.attributes import DivBy, Hints
+from tilewright.ir.attributes import DivBy, TargetHints
 from tilewright.ir.function import Module
 from tilewright.ir.op import DEEPEST_NESTING, Block
 from tilewright.ir.ops.control import Assume, If, Loop, Return, Yield
@@ -47,7 +47,7 @@ def test_attributes_nest_to_a_limit():
         deep = (deep,)
     entry = Entry("f")
     function = entry.function()
-    function.hints = Hints.of(deep=deep)
+    function.hints = TargetHints.of(deep=deep)
     assert "nested more than 16 deep" in refused(encode(Module((function,)), (13, 3)).data).reason
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.bytecode.write.stream import PAD_BYTE, Stream
-from tilewright.bytecode.write.tables import StringTable, Table, TypeTable
+from tilewright.bytecode.write.stream import PAD_BYTE, ByteStream
+from tilewright.bytecode.write.tables import NumberedTable, StringTable, TypeTable
 from tilewright.dtypes import Element
 from tilewright.ir.types import Padding, PartitionViewType, PtrType, TensorViewType, TileType
 
@@ -21,7 +21,7 @@ def _varint(data: bytes) -> int:
 
 @given(st.integers(0, 2**64 - 1))
 def test_varints_read_back(value: int):
-    stream = Stream()
+    stream = ByteStream()
     stream.put_varint(value)
     assert _varint(stream) == value
     assert len(stream) == max(1, -(-value.bit_length() // 7))
@@ -30,12 +30,12 @@ def test_varints_read_back(value: int):
 @pytest.mark.parametrize("value", [-1, 2**64])
 def test_varints_have_64_bits(value: int):
     with pytest.raises(AssertionError):
-        Stream().put_varint(value)
+        ByteStream().put_varint(value)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_signed_numbers_read_back(value: int):
-    stream = Stream()
+    stream = ByteStream()
     stream.put_signed(value)
     folded = _varint(stream)
     assert (folded >> 1) ^ -(folded & 1) == value
@@ -43,17 +43,17 @@ def test_signed_numbers_read_back(value: int):
 
 def test_a_bit_pattern_with_the_sign_set_is_negative():
     """The f64 pattern of minus infinity, which must not lose its sign."""
-    stream = Stream()
+    stream = ByteStream()
     stream.put_signed(0xFFF0000000000000)
     assert _varint(stream) == (1 << 53) - 1
-    again = Stream()
+    again = ByteStream()
     again.put_signed(-(1 << 52))
     assert stream == again
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20))
 def test_arrays_are_counted(values: list[int]):
-    stream = Stream()
+    stream = ByteStream()
     stream.put_array(values, "i")
     assert stream[0] == len(values)
     assert list(struct.unpack(f"<{len(values)}i", stream[1:])) == values
@@ -61,7 +61,7 @@ def test_arrays_are_counted(values: list[int]):
 
 @pytest.mark.parametrize(("length", "padded"), [(0, 0), (1, 8), (8, 8), (9, 16)])
 def test_padding(length: int, padded: int):
-    stream = Stream(b"\0" * length)
+    stream = ByteStream(b"\0" * length)
     stream.pad_to(8)
     assert len(stream) == padded
     assert set(stream[length:]) <= {PAD_BYTE}
@@ -71,13 +71,13 @@ def test_padding(length: int, padded: int):
 
 
 def test_items_are_kept_once_and_numbered_in_order():
-    table = Table(first=1)
+    table = NumberedTable(first=1)
     assert [table.number(item) for item in (b"a", b"bc", b"a", b"")] == [1, 2, 1, 3]
     assert table.section() == b"\x03\xcb\xcb\xcb" + struct.pack("<III", 0, 1, 3) + b"abc"
 
 
 def test_wide_offsets_are_aligned():
-    table = Table(offset_code="Q")
+    table = NumberedTable(offset_code="Q")
     table.number(b"x")
     assert table.section() == b"\x01" + b"\xcb" * 7 + struct.pack("<Q", 0) + b"x"
 

@@ -18,9 +18,9 @@ from tilewright.ir.attributes import (
     Dictionary,
     DivBy,
     FloatIdentity,
-    Hints,
     IntIdentity,
     SameElements,
+    TargetHints,
     Visibility,
 )
 from tilewright.ir.function import Global, Module
@@ -275,11 +275,11 @@ def test_hints_of_any_target_and_kind():
             ("number", IntIdentity(E.I8, 200)), ("float", FloatIdentity(E.F16, 1.5)),
             ("text", "x"), ("list", (1, True)), ("type", tile(E.F32, 8)), ("element", E.F32),
             ("function", FunctionType((I32,))), ("tensor", TensorViewType(E.F32, (4,), (1,))),
-            ("promise", DivBy(4)), ("nested", Dictionary((("deep", Hints.of(latency=2)),))),
+            ("promise", DivBy(4)), ("nested", Dictionary((("deep", TargetHints.of(latency=2)),))),
         )
     )  # fmt: skip
     module = Module((Entry().function(),))
-    module.functions[0].hints = Hints((("sm_90", kinds), ("sm_100", Dictionary())))
+    module.functions[0].hints = TargetHints((("sm_90", kinds), ("sm_100", Dictionary())))
     text = find_toolchain().disassemble(encode(module, _V1))
     assert (
         "optimization_hints=<sm_100 = {}, sm_90 = {element = f32, float = 1.500000e+00, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel_sketch import Sketch
 
 from tilewright.check.bounds import Settled, settle_checks
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.ir.launch_terms import Extent, ScalarArgument
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 
@@ -16,13 +16,13 @@ def settle(sketch: Sketch) -> Settled:
     return settle_checks(sketch.function())
 
 
-def outcomes(settled: Settled) -> list[Outcome]:
+def outcomes(settled: Settled) -> list[Rung]:
     return [entry.outcome for entry in settled.ledger.entries]
 
 
 def only_proved(settled: Settled) -> bool:
     return (
-        set(outcomes(settled)) == {Outcome.PROVED}
+        set(outcomes(settled)) == {Rung.PROVED}
         and not settled.launch_checks
         and not settled.violations
         and not [op for op in settled.function.walk() if isinstance(op, BoundsCheck)]

@@ -6,7 +6,7 @@ from kernel_sketch import Sketch
 from settling import TOP, kept, launch, outcomes, settle
 
 from tilewright.check.bounds import settle_checks
-from tilewright.check.ledger import Counts, Outcome
+from tilewright.check.ledger import Counts, Rung
 from tilewright.check.placement import Placement
 from tilewright.ir.launch_terms import ScalarArgument
 from tilewright.ir.ops.control import Break, Return
@@ -45,7 +45,7 @@ def test_an_affine_index_that_may_wrap():
     (i,) = sketch.block_index(sketch.extent("z"))
     sketch.check(sketch.math("+", sketch.math("*", i, 2), 1), sketch.extent("x"))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.LAUNCH]
+    assert outcomes(settled) == [Rung.LAUNCH]
     (check,) = settled.launch_checks
     assert not check.guarded
     assert check.holds(launch(z0=8, x0=16))
@@ -72,10 +72,10 @@ def test_a_guarded_access_does_not_refuse_the_launch_but_asks_for_the_other_vari
         sketch.check(k, tiles)
     function = sketch.function()
     settled = settle_checks(function)
-    assert outcomes(settled) == [Outcome.LAUNCH]
+    assert outcomes(settled) == [Rung.LAUNCH]
     assert settled.launch_checks[0].guarded
     variant = settle_checks(function, Placement.GUARDED_IN_KERNEL)
-    assert outcomes(variant) == [Outcome.IN_PLACE]
+    assert outcomes(variant) == [Rung.IN_PLACE]
     (check,) = kept(variant)
     assert check.skips  # where the axis is empty, which the launch does not ask
     assert variant.launch_checks == ()

@@ -8,7 +8,7 @@ from kernel_sketch import Sketch
 from settling import TOP, kept, launch, only_proved, outcomes, settle, tied_gemm
 
 from tilewright.check.bounds import settle_checks
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.dtypes import Element
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
@@ -19,7 +19,7 @@ def test_an_index_from_memory():
     sketch = Sketch()
     sketch.check(sketch.loaded("row"), sketch.tiles("x"))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.HOISTED]
+    assert outcomes(settled) == [Rung.HOISTED]
     assert settled.ledger.entries[0].reason == "the index is read from memory"
     assert len(kept(settled)) == 1
     (empty,) = settled.launch_checks
@@ -42,7 +42,7 @@ def test_an_element_of_a_loaded_tile():
     with sketch.loop(0, 4):
         sketch.check(element, 8)
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.HOISTED]  # no turn changes it
+    assert outcomes(settled) == [Rung.HOISTED]  # no turn changes it
     assert settled.ledger.entries[0].reason == "the index is read from memory"
 
 
@@ -53,7 +53,7 @@ def test_a_counter_that_the_body_changes():
         sketch.check(index, tiles)
         carry(sketch.math("+", index, 1))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.IN_PLACE]
+    assert outcomes(settled) == [Rung.IN_PLACE]
     assert settled.ledger.entries[0].reason == "the index is changed by a loop"
 
 
@@ -64,7 +64,7 @@ def test_an_index_replaced_in_the_loop():
     with sketch.carrying_loop(0, 4, [i]) as (_, (index,), carry):
         sketch.check(index, rows)
         carry(sketch.loaded())
-    assert outcomes(settle(sketch)) == [Outcome.IN_PLACE]
+    assert outcomes(settle(sketch)) == [Rung.IN_PLACE]
 
 
 def test_an_index_that_the_loop_hands_on_unchanged_is_still_itself():
@@ -83,7 +83,7 @@ def test_a_loop_from_the_block_index_in_steps_of_the_grid():
     (i,) = sketch.block_index(sketch.scalar("blocks"))
     with sketch.loop(i, sketch.math("*", tiles, 2), sketch.scalar("blocks")) as k:
         sketch.check(k, tiles)
-    assert outcomes(settle(sketch)) != [Outcome.PROVED]
+    assert outcomes(settle(sketch)) != [Rung.PROVED]
 
 
 def test_a_product_that_may_wrap_and_its_remainder():
@@ -93,7 +93,7 @@ def test_a_product_that_may_wrap_and_its_remainder():
     sketch.check(square, sketch.extent("x"))
     sketch.check(sketch.math("-", sketch.math("%", square, 8), 1), 8)
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.LAUNCH, Outcome.LAUNCH]
+    assert outcomes(settled) == [Rung.LAUNCH, Rung.LAUNCH]
     wraps = launch(z0=65536, x0=TOP)
     assert not settled.launch_checks[0].holds(wraps)
 
@@ -104,7 +104,7 @@ def test_floor_division_below_zero_is_not_hidden():
     (i,) = sketch.block_index(4)
     sketch.check(sketch.math("//", sketch.math("-", i, 1), 2), 2)
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.LAUNCH]
+    assert outcomes(settled) == [Rung.LAUNCH]
     assert not settled.launch_checks[0].holds({})
 
 
@@ -114,7 +114,7 @@ def test_a_failed_check_proves_nothing():
     row = sketch.loaded()
     sketch.check(row, sketch.tiles("x"))
     sketch.check(row, sketch.tiles("x"))
-    assert outcomes(settle(sketch)) == [Outcome.HOISTED, Outcome.HOISTED]
+    assert outcomes(settle(sketch)) == [Rung.HOISTED, Rung.HOISTED]
 
 
 def test_a_divisor_from_memory_and_a_tile_of_divisors():
@@ -124,7 +124,7 @@ def test_a_divisor_from_memory_and_a_tile_of_divisors():
     tile.type = TileType(Element.I32, (8,))
     sketch.add(DivisorCheck(divisor=tile))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.HOISTED, Outcome.HOISTED]
+    assert outcomes(settled) == [Rung.HOISTED, Rung.HOISTED]
     assert settled.ledger.entries[1].reason == "the divisor is read from memory"
 
 
@@ -137,7 +137,7 @@ def test_a_tile_of_equal_divisors():
     reshaped = sketch.add(Reshape(source=sketch.scalar("n"), to=ones)).result
     sketch.add(DivisorCheck(divisor=sketch.add(Broadcast(source=reshaped, to=eight)).result))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.PROVED, Outcome.LAUNCH]
+    assert outcomes(settled) == [Rung.PROVED, Rung.LAUNCH]
     assert not kept(settled)
 
 
@@ -147,7 +147,7 @@ def test_a_dynamic_part_of_a_tile_is_an_index_like_any_other():
     with sketch.loop(0, 4) as part:
         sketch.check(part, 4, "tile")
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.HOISTED, Outcome.PROVED]
+    assert outcomes(settled) == [Rung.HOISTED, Rung.PROVED]
     assert not settled.launch_checks
 
 

@@ -6,7 +6,7 @@ import pytest
 from kernel_sketch import Sketch
 from settling import TOP, launch, only_proved, outcomes, settle, tied_gemm
 
-from tilewright.check.ledger import Counts, Outcome
+from tilewright.check.ledger import Counts, Rung
 from tilewright.dtypes import Element, i64, u32
 from tilewright.ir.attributes import Predicate, Signedness
 from tilewright.ir.launch_terms import Extent
@@ -169,7 +169,7 @@ def test_a_guard_holds_for_what_it_is_about_and_no_longer():
     ):
         sketch.check(other, tiles)
     sketch.check(device, tiles)
-    assert outcomes(settle(sketch)) == [Outcome.HOISTED, Outcome.HOISTED]
+    assert outcomes(settle(sketch)) == [Rung.HOISTED, Rung.HOISTED]
 
 
 def test_the_other_branch_knows_the_opposite():
@@ -209,7 +209,7 @@ def test_requirements_are_facts_everywhere():
         sketch.check(k, sketch.divide("//", depth, 64), "y")
     sketch.require(sketch.compare(sketch.divide("%", depth, 64), "==", 0), "K % 64 == 0")
     settled = settle(sketch)
-    assert set(outcomes(settled)) == {Outcome.PROVED}
+    assert set(outcomes(settled)) == {Rung.PROVED}
     (check,) = settled.launch_checks
     assert check.holds(launch(x1=128))
     assert not check.holds(launch(x1=130))
@@ -223,7 +223,7 @@ def test_required_equality_ties_two_axes():
     sketch.require(sketch.compare(sketch.extent("x"), "==", sketch.extent("y")))
     with sketch.loop(0, sketch.tiles("x")) as k:
         sketch.check(k, sketch.tiles("y"), "y")
-    assert outcomes(settle(sketch)) == [Outcome.PROVED]
+    assert outcomes(settle(sketch)) == [Rung.PROVED]
 
 
 def test_an_unsigned_index_is_never_negative_and_a_reinterpreted_one_may_be():
@@ -245,7 +245,7 @@ def test_an_unsigned_index_is_never_negative_and_a_reinterpreted_one_may_be():
     row = signed_row.loaded()
     with sketch.when(sketch.compare(row, "<", sketch.tiles("x"))):
         sketch.check(row, sketch.tiles("x"))
-    assert outcomes(settle(sketch)) == [Outcome.HOISTED]
+    assert outcomes(settle(sketch)) == [Rung.HOISTED]
 
 
 def test_masked_bits_and_negated_conditions():
@@ -265,7 +265,7 @@ def test_a_step_that_may_not_be_positive_gives_no_range():
     sketch = Sketch()
     with sketch.loop(0, 4, sketch.scalar("n")) as k:
         sketch.check(k, 4)
-    assert outcomes(settle(sketch)) == [Outcome.IN_PLACE]
+    assert outcomes(settle(sketch)) == [Rung.IN_PLACE]
 
 
 def test_an_unsigned_loop_from_below_zero_gives_no_range():
@@ -276,4 +276,4 @@ def test_an_unsigned_loop_from_below_zero_gives_no_range():
         sketch.add(Continue())
     low, high, step = sketch.scalar("n"), sketch.value(4), sketch.value(1)
     sketch.add(For(lower_bound=low, upper_bound=high, step=step, unsigned_cmp=True, body=body))
-    assert outcomes(settle(sketch)) == [Outcome.IN_PLACE]
+    assert outcomes(settle(sketch)) == [Rung.IN_PLACE]

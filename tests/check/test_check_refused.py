@@ -6,7 +6,7 @@ import pytest
 from kernel_sketch import Sketch
 from settling import TOP, launch, only_proved, outcomes, settle
 
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.check.violations import (
     IndexOutOfRange,
     RequireNeverHolds,
@@ -98,7 +98,7 @@ def test_an_owned_axis_with_a_static_grid():
         sketch.check(part, pieces, "z", 1)
         sketch.check(sketch.math("+", part, 4), pieces, "z", 1)
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.PROVED]
+    assert outcomes(settled) == [Rung.PROVED]
     assert len(settled.violations) == 1
 
 
@@ -136,6 +136,6 @@ def test_requiring_several_things_at_once():
     sketch.require(both, "0 <= n < M")
     sketch.check(n, sketch.tiles("x"))
     settled = settle(sketch)
-    assert outcomes(settled) == [Outcome.PROVED]
+    assert outcomes(settled) == [Rung.PROVED]
     (check,) = settled.launch_checks
     assert [check.holds(launch(n=n, x0=64)) for n in (-1, 0, 1)] == [False, True, False]

@@ -13,8 +13,8 @@ from scalar_machine import Machine, launch_number
 from tilewright.analysis.dataflow import Dataflow
 from tilewright.analysis.facts import analyse
 from tilewright.analysis.intervals import Interval
-from tilewright.analysis.operations import Held, Remainder
-from tilewright.analysis.terms import Atom, Known, Linear, Numbers, Variable
+from tilewright.analysis.operations import Remainder, Wrapped
+from tilewright.analysis.terms import Atom, Known, Linear, TermIntervals, Variable
 from tilewright.check.bounds import Settled, settle_checks
 from tilewright.check.launch import IndexInRange, Precondition
 from tilewright.check.placement import Placement
@@ -216,7 +216,7 @@ def environments(draw: st.DrawFn) -> dict[LaunchTerm, int]:
     }
 
 
-class Concrete(Numbers):
+class Concrete(TermIntervals):
     """The one number that each term has at one moment of a run."""
 
     def __init__(self, machine: Machine, variables: dict[Variable, int]) -> None:
@@ -320,7 +320,7 @@ def judge(settled: Settled, function: Function, environment, memory) -> None:
 
 def ends_are_tried(check: IndexInRange) -> bool:
     """Not for remainders, whose extremes lie inside a range, nor for an index that wraps."""
-    return not any(isinstance(atom, Remainder | Held) for atom in check.index.atoms())
+    return not any(isinstance(atom, Remainder | Wrapped) for atom in check.index.atoms())
 
 
 @given(kernels(), st.lists(environments(), min_size=2, max_size=2), st.lists(NUMBERS, min_size=3))

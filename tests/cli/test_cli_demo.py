@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.cli import demo
-from tilewright.cli.tour import Chapter, Comparison, Refused, Runs
+from tilewright.cli.tour import Chapter, ComparedResult, Refused, Runs
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_tour_for_machines(run):
 
 
 def test_a_wrong_result_ends_in_1(run, tour):
-    tour(Runs("off", lambda: Comparison("off", "far off", 0.5, 1e-3)))
+    tour(Runs("off", lambda: ComparedResult("off", "far off", 0.5, 1e-3)))
     result = run("demo", "--device", "cpu")
     assert result.exit_code == 1
     assert "✗ off" in result.stdout

@@ -10,7 +10,7 @@ import pytest
 from tilewright.backends.cuda import gpus as gpus_module
 from tilewright.backends.cuda.gpus import Gpu, list_gpus
 from tilewright.cli import doctor, survey
-from tilewright.cli.survey import Finding, State
+from tilewright.cli.survey import Finding, PartState
 from tilewright.runtime.devices.backend import load_backend
 
 H200 = Gpu("NVIDIA H200", "sm_90", "143771 MiB", "580.159.04", "700.00 W", "1980 MHz")
@@ -48,10 +48,10 @@ def test_this_machine_in_both_forms(run):
 def test_no_gpu_is_no_fault(machine):
     machine(why="there is no CUDA driver here")
     findings = found(os.environ)
-    assert findings["NVIDIA driver"].state is State.ABSENT
+    assert findings["NVIDIA driver"].state is PartState.ABSENT
     assert findings["tileiras"].detail.startswith("13.")
     assert "a kernel on cuda:0" not in findings
-    assert not [one for one in findings.values() if one.state is State.WRONG]
+    assert not [one for one in findings.values() if one.state is PartState.WRONG]
 
 
 def test_packages_that_only_a_gpu_needs(machine, monkeypatch):
@@ -62,20 +62,20 @@ def test_packages_that_only_a_gpu_needs(machine, monkeypatch):
 
     monkeypatch.setattr(metadata, "version", version)
     machine(why="there is no CUDA driver here")
-    assert found()["cuda-core"].state is State.ABSENT
+    assert found()["cuda-core"].state is PartState.ABSENT
     machine(H200, why="the CUDA packages are not installed")
     findings = found()
-    assert findings["cuda-core"].state is State.WRONG
+    assert findings["cuda-core"].state is PartState.WRONG
     assert findings["cuda-core"].fix == "pip install 'tilewright[cuda]'"
     assert findings["NVIDIA driver"].fix == "pip install 'tilewright[cuda]'"
-    assert findings["nvidia-nvvm"].state is State.ABSENT  # the toolkit may come from elsewhere
-    assert findings["libnvvm"].state is State.GOOD
+    assert findings["nvidia-nvvm"].state is PartState.ABSENT  # the toolkit may come from elsewhere
+    assert findings["libnvvm"].state is PartState.GOOD
 
 
 def test_a_gpu_without_a_toolkit(machine, tmp_path):
     machine(H200)
     finding = found({"TILEWRIGHT_TOOLKIT": str(tmp_path)})["CUDA toolkit"]
-    assert finding.state is State.WRONG
+    assert finding.state is PartState.WRONG
     assert "bin/tileiras is missing" in finding.detail
     assert finding.fix == "unset TILEWRIGHT_TOOLKIT"
 
@@ -83,7 +83,7 @@ def test_a_gpu_without_a_toolkit(machine, tmp_path):
 def test_a_stale_variable_is_named_though_it_does_no_harm(machine, tmp_path):
     machine(why="there is no CUDA driver here")
     finding = found({"CUDA_HOME": str(tmp_path / "cuda-12")})["CUDA_HOME"]
-    assert finding.state is State.ABSENT
+    assert finding.state is PartState.ABSENT
     assert "which does not exist" in finding.detail
     assert finding.fix == "unset CUDA_HOME"
     assert "bin/ptxas is missing" in found({"CUDA_HOME": str(tmp_path)})["CUDA_HOME"].detail
@@ -92,7 +92,7 @@ def test_a_stale_variable_is_named_though_it_does_no_harm(machine, tmp_path):
 def test_a_variable_that_cannot_be_read(machine):
     machine(why="there is no CUDA driver here")
     finding = found({"TILEWRIGHT_TILEIRAS_TIMEOUT": "soon"})["environment"]
-    assert finding.state is State.WRONG
+    assert finding.state is PartState.WRONG
     assert finding.fix == "unset TILEWRIGHT_TILEIRAS_TIMEOUT"
 
 
@@ -100,13 +100,13 @@ def test_a_driver_or_a_gpu_that_is_too_old(machine):
     machine(Gpu("Tesla T4", "sm_75", "16 GiB", "550.54"), why="not tried here")
     findings = found()
     assert "550.54 is too old" in findings["NVIDIA driver"].detail
-    assert findings["NVIDIA driver"].state is findings["GPU"].state is State.WRONG
+    assert findings["NVIDIA driver"].state is findings["GPU"].state is PartState.WRONG
     assert "sm_80 to sm_121" in findings["GPU"].detail
 
 
 def test_a_gpu_is_tried(machine, monkeypatch):
     machine(H200)
-    monkeypatch.setattr(survey, "_works", lambda device: Finding(device, State.GOOD, ""))
+    monkeypatch.setattr(survey, "_works", lambda device: Finding(device, PartState.GOOD, ""))
     findings = found(os.environ)
     assert findings["GPU"].detail == "NVIDIA H200, sm_90, 143771 MiB"
     assert findings["NVIDIA driver"].detail == "580.159.04"
@@ -115,7 +115,7 @@ def test_a_gpu_is_tried(machine, monkeypatch):
 
 def test_a_kernel_that_does_not_run(machine, monkeypatch):
     finding = survey._works("cuda:99")
-    assert finding.state is State.WRONG
+    assert finding.state is PartState.WRONG
     assert finding.detail.startswith("DriverError: ")
 
 
@@ -134,8 +134,8 @@ def test_nvidia_smi_is_read(monkeypatch, tmp_path):
 
 def test_what_is_wrong_ends_the_command_with_1(run, monkeypatch):
     findings = [
-        Finding("cuda-core", State.WRONG, "not installed", "pip install it"),
-        Finding("tileiras", State.WRONG, "not installed", "pip install it"),
+        Finding("cuda-core", PartState.WRONG, "not installed", "pip install it"),
+        Finding("tileiras", PartState.WRONG, "not installed", "pip install it"),
     ]
     monkeypatch.setattr(doctor, "survey", lambda _: findings)
     result = run("doctor")

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tilewright as tw
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.check.placement import Placement
 from tilewright.kernel import Kernel
 
@@ -14,7 +14,7 @@ def tensor(values):
     return tw.from_numpy(np.asarray(values, np.int32))
 
 
-def outcomes(kernel: Kernel, *args, subject: str | None = None, **kwargs) -> list[Outcome]:
+def outcomes(kernel: Kernel, *args, subject: str | None = None, **kwargs) -> list[Rung]:
     """Where the checks of a call were settled, in program order; of one tensor, if it is named."""
     kernel(*args, **kwargs).close()
     compiled = kernel._compiled._entries.items()

@@ -6,10 +6,10 @@ from ledgers import X, outcomes, tensor
 
 import tilewright as tw
 from tilewright import All, Const, Mapped, Mut, Ref, f32, i32
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.dims import BM, BN, B, K, M, N, P, Q
 
-PROVED, LAUNCH = Outcome.PROVED, Outcome.LAUNCH
+PROVED, LAUNCH = Rung.PROVED, Rung.LAUNCH
 RNG = np.random.default_rng(4)
 
 

@@ -11,10 +11,10 @@ from ledgers import X, line_of, outcomes, tensor
 
 import tilewright as tw
 from tilewright import Mut, Ref, i32
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.dims import B, M, N
 
-PROVED, LAUNCH, HOISTED, IN_PLACE = Outcome
+PROVED, LAUNCH, HOISTED, IN_PLACE = Rung
 TOP = 2**31 - 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_function
-from tilewright.backends.cpu.memory import Memory, storage_dtype
+from tilewright.backends.cpu.memory import KernelMemory, storage_dtype
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import FloatIdentity, Rounding
 from tilewright.ir.builder import Builder
@@ -111,7 +111,7 @@ def run(
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             flat += tensor_arguments(argument)
-            memories.append(Memory.of(argument))
+            memories.append(KernelMemory.of(argument))
         else:
             flat.append(argument)
     kernel.run(grid, flat, memories, threads=threads)

@@ -5,7 +5,7 @@ import pytest
 from cpu_programs import Program, run
 
 from tilewright.backends.cpu.executor import compile_module
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import MemoryOrder, MemoryScope
@@ -53,7 +53,7 @@ def test_an_address_is_an_integer_and_back(shape):
     program.b.add(StorePtr(destination=target, value=moved))
     x, found = np.arange(8, dtype=np.float32), np.zeros(4, np.int64)
     addresses = [x.ctypes.data, found.ctypes.data]
-    program.finish().run((1, 1, 1), addresses, [Memory.of(x), Memory.of(found)])
+    program.finish().run((1, 1, 1), addresses, [KernelMemory.of(x), KernelMemory.of(found)])
     if shape:
         assert x.tolist() == [0, 2, 4, 6, 8, 5, 6, 7]
         assert found.tolist() == [x.ctypes.data + 4 * i for i in range(1, 5)]
@@ -69,7 +69,7 @@ def test_the_same_place_read_as_another_element():
     program.b.add(StorePtr(destination=out, value=program.add(LoadPtr(source=bits))))
     x, found = np.array([1.5], np.float32), np.zeros(1, np.int32)
     program.finish().run(
-        (1, 1, 1), [x.ctypes.data, found.ctypes.data], [Memory.of(x), Memory.of(found)]
+        (1, 1, 1), [x.ctypes.data, found.ctypes.data], [KernelMemory.of(x), KernelMemory.of(found)]
     )
     assert found.tolist() == x.view(np.int32).tolist()
 
@@ -82,11 +82,11 @@ def test_a_pointer_moved_too_far_is_reported():
     program.b.add(LoadPtr(source=program.add(Offset(ptr=places, offset=steps))))
     kernel = program.finish()
     x = np.zeros(4, np.int64)
-    kernel.run((1, 1, 1), [x.ctypes.data, 3], [Memory.of(x)])
+    kernel.run((1, 1, 1), [x.ctypes.data, 3], [KernelMemory.of(x)])
     with pytest.raises(UndefinedBehaviourError, match="which wraps"):
-        kernel.run((1, 1, 1), [x.ctypes.data, 2**61], [Memory.of(x)])
+        kernel.run((1, 1, 1), [x.ctypes.data, 2**61], [KernelMemory.of(x)])
     with pytest.raises(UndefinedBehaviourError, match="outside the memories"):
-        kernel.run((1, 1, 1), [x.ctypes.data, 4], [Memory.of(x)])
+        kernel.run((1, 1, 1), [x.ctypes.data, 4], [KernelMemory.of(x)])
 
 
 def test_four_bit_floats_through_pointers():
@@ -106,7 +106,9 @@ def test_four_bit_floats_through_pointers():
     packed = np.array([0x10, 0x32, 0x54, 0xF6], np.uint8)
     copy, numbers = np.zeros(4, np.uint8), np.zeros(8, np.float32)
     arrays = (packed, copy, numbers)
-    program.finish().run((1, 1, 1), [a.ctypes.data for a in arrays], [Memory.of(a) for a in arrays])
+    program.finish().run(
+        (1, 1, 1), [a.ctypes.data for a in arrays], [KernelMemory.of(a) for a in arrays]
+    )
     assert numbers.tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, -6]
     assert copy.tolist() == packed.tolist()
 
@@ -146,11 +148,11 @@ def test_a_global_lives_as_long_as_the_module(constant):
     kernels, held = counter(constant=constant)
     out = np.zeros(4, np.int32)
     for turn in (1, 2):
-        kernels["entry"].run((3, 1, 1), [out.ctypes.data], [Memory.of(out)], threads=1)
+        kernels["entry"].run((3, 1, 1), [out.ctypes.data], [KernelMemory.of(out)], threads=1)
         assert out.tolist() == [5 if constant else 5 + 3 * turn, 6, 7, 8]
     assert held.value.tolist() == [5, 6, 7, 8], "the module's own numbers stay"
     fresh, _ = counter(constant=constant)
-    fresh["entry"].run((1, 1, 1), [out.ctypes.data], [Memory.of(out)])
+    fresh["entry"].run((1, 1, 1), [out.ctypes.data], [KernelMemory.of(out)])
     assert out[0] == (5 if constant else 6)
 
 
@@ -209,7 +211,11 @@ def test_each_block_has_memory_of_its_own(shared, threads):
     for watched in (False, True):
         found[:] = 0
         kernel.run(
-            (20, 1, 1), [found.ctypes.data], [Memory.of(found)], threads=threads, race_check=watched
+            (20, 1, 1),
+            [found.ctypes.data],
+            [KernelMemory.of(found)],
+            threads=threads,
+            race_check=watched,
         )
         assert found.tolist() == list(range(3, 23))
 
@@ -247,7 +253,7 @@ def test_memory_taken_in_a_loop_is_given_back():
         )
     )
     found = np.zeros(8, np.int64)
-    program.finish().run((1, 1, 1), [found.ctypes.data], [Memory.of(found)])
+    program.finish().run((1, 1, 1), [found.ctypes.data], [KernelMemory.of(found)])
     assert (found % 8 == 0).all()
     assert found.all()
 
@@ -269,7 +275,7 @@ def test_waits_and_fences_do_nothing_in_order():
     program.b.add(StorePtr(destination=out, value=more, token=done.result_token))
     kernel = program.finish()
     found = np.zeros(1, np.int32)
-    kernel.run((1, 1, 1), [found.ctypes.data], [Memory.of(found)], race_check=True)
+    kernel.run((1, 1, 1), [found.ctypes.data], [KernelMemory.of(found)], race_check=True)
     assert found.tolist() == [2]
 
 
@@ -296,7 +302,7 @@ def test_a_masked_compare_and_swap_gives_what_it_compared_with():
     program.finish().run(
         (1, 1, 1),
         [x.ctypes.data, found.ctypes.data, keep.ctypes.data, 4, 1],
-        [Memory.of(a) for a in (x, found, keep)],
+        [KernelMemory.of(a) for a in (x, found, keep)],
     )
     assert x.tolist() == [99, 0, 12, 99]
     assert found.tolist() == [10, 0, 12, 13]

@@ -11,7 +11,7 @@ from cpu_programs import I32, Program
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError
 from tilewright.ir.attributes import Predicate
@@ -184,7 +184,7 @@ def test_nests_that_python_cannot_hold_are_refused():
     for _ in range(19):
         nodes = (Repeat(1, True, nodes),)
     out = np.zeros(1, np.int32)
-    kernel_of(nodes).run((1, 1, 1), [out.ctypes.data, 41], [Memory.of(out)])
+    kernel_of(nodes).run((1, 1, 1), [out.ctypes.data, 41], [KernelMemory.of(out)])
     assert out[0] == 42
     for _ in range(3):  # Python 3.13 holds 21 loops, those before it 20
         nodes = (Repeat(1, True, nodes),)
@@ -198,7 +198,7 @@ def test_branches_nest_deeper_than_python_is_indented():
     for _ in range(400):
         branches = (Branch(1, (branches, (Add(0),)), ("", "")),)
     out = np.zeros(1, np.int32)
-    kernel_of(branches).run((1, 1, 1), [out.ctypes.data, 41], [Memory.of(out)])
+    kernel_of(branches).run((1, 1, 1), [out.ctypes.data, 41], [KernelMemory.of(out)])
     assert out[0] == 42
 
 
@@ -240,5 +240,7 @@ def test_any_nest_does_what_python_does(nodes, starts):
             wanted = left.acc ^ MARK
         for watched in (False, True):
             out = np.zeros(1, np.int32)
-            kernel.run((1, 1, 1), [out.ctypes.data, start], [Memory.of(out)], race_check=watched)
+            kernel.run(
+                (1, 1, 1), [out.ctypes.data, start], [KernelMemory.of(out)], race_check=watched
+            )
             assert out[0] == wanted

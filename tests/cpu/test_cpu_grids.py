@@ -8,7 +8,7 @@ from cpu_programs import Program, run, tensor_arguments
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode
@@ -338,7 +338,7 @@ def test_elements_that_are_one_place_are_summed_one_by_one():
     program.b.add(AtomicRedView(view=view, index=(zero,), value=tile, mode=AtomicMode.ADD))
     out, x = np.zeros(1, np.int32), np.array([1, 2, 3, 4], np.int32)
     arguments = [out.ctypes.data, 4, 0, *tensor_arguments(x)]
-    program.finish().run((1, 1, 1), arguments, [Memory.of(out), Memory.of(x)])
+    program.finish().run((1, 1, 1), arguments, [KernelMemory.of(out), KernelMemory.of(x)])
     assert out.tolist() == [10]
 
 
@@ -373,5 +373,5 @@ def test_tiles_of_four_bit_floats():
     out = np.full_like(packed, 0xFF)
     for index in ((0, 0), (0, 1), (1, 0), (1, 1)):
         arrays = [n for a in (packed, out) for n in (a.ctypes.data, 3, 6, 6, 1)]
-        kernel.run((1, 1, 1), [*arrays, *index], [Memory.of(packed), Memory.of(out)])
+        kernel.run((1, 1, 1), [*arrays, *index], [KernelMemory.of(packed), KernelMemory.of(out)])
     np.testing.assert_array_equal(out, packed)

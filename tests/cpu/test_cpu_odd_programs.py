@@ -8,7 +8,7 @@ from cpu_programs import Program, run
 
 from tilewright.backends.cpu import printing
 from tilewright.backends.cpu.executor import compile_function
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, OutOfMemoryError, UndefinedBehaviourError
 from tilewright.ir.attributes import DivBy, SameElements
@@ -192,10 +192,10 @@ def test_extents_and_strides_that_no_array_has(numbers, why):
     data = np.zeros(4, np.float32)
     arguments = [data.ctypes.data, *numbers]
     if why is None:
-        viewing().run((1, 1, 1), arguments, [Memory.of(data)])
+        viewing().run((1, 1, 1), arguments, [KernelMemory.of(data)])
     else:
         with pytest.raises(UndefinedBehaviourError, match=why):
-            viewing().run((1, 1, 1), arguments, [Memory.of(data)])
+            viewing().run((1, 1, 1), arguments, [KernelMemory.of(data)])
 
 
 @pytest.mark.parametrize("shape", [(), (2,)])
@@ -208,7 +208,7 @@ def test_an_offset_beyond_the_addresses_is_reported(offset, shape):
     program.add(LoadPtr(source=program.add(Offset(ptr=places, offset=by))))
     data = np.zeros(4, np.float32)
     with pytest.raises(UndefinedBehaviourError, match="moves a pointer by"):
-        program.finish().run((1, 1, 1), [data.ctypes.data], [Memory.of(data)])
+        program.finish().run((1, 1, 1), [data.ctypes.data], [KernelMemory.of(data)])
 
 
 def test_offsets_that_wrap_in_small_steps_meet_no_limit_of_python():
@@ -220,7 +220,7 @@ def test_offsets_that_wrap_in_small_steps_meet_no_limit_of_python():
     program.add(LoadPtr(source=base))
     data = np.zeros(4, np.float32)
     with pytest.raises(UndefinedBehaviourError, match="outside the memories of this launch"):
-        program.finish().run((1, 1, 1), [data.ctypes.data], [Memory.of(data)])
+        program.finish().run((1, 1, 1), [data.ctypes.data], [KernelMemory.of(data)])
 
 
 # --- small programs that take much memory -----------------------------------------------------

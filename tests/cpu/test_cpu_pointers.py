@@ -7,7 +7,7 @@ import pytest
 from cpu_programs import Program, tensor_arguments
 
 from tilewright.backends.cpu import pointers
-from tilewright.backends.cpu.memory import AddressSpace, Memory
+from tilewright.backends.cpu.memory import AddressSpace, KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode
@@ -50,13 +50,13 @@ class PointerProgram(Program):
 def launch(kernel: Any, pointed: Any, *tensors: Any) -> None:
     """Run with tensors, then the flat array as a bare pointer where None stands."""
     flat: list[int] = []
-    memories = [Memory.of(pointed)]
+    memories = [KernelMemory.of(pointed)]
     for tensor in tensors:
         if tensor is None:
             flat.append(pointed.ctypes.data)
         else:
             flat += tensor_arguments(tensor)
-            memories.append(Memory.of(tensor))
+            memories.append(KernelMemory.of(tensor))
     kernel.run((1, 1, 1), flat, memories)
 
 
@@ -136,7 +136,7 @@ def test_a_misaligned_address_is_reported():
     program.write(tile)
     kernel = program.finish()
     x, out = np.array([5, 6], np.float32), np.zeros(1, np.float32)
-    memories = [Memory.of(x), Memory.of(out)]
+    memories = [KernelMemory.of(x), KernelMemory.of(out)]
     kernel.run((1, 1, 1), [x.ctypes.data + 4, *tensor_arguments(out)], memories)
     assert out.tolist() == [6]
     with pytest.raises(UndefinedBehaviourError, match="not a multiple of 4 bytes"):
@@ -156,7 +156,7 @@ def test_one_tile_may_point_into_several_memories():
     where = np.array([0, distance + 1, 3, distance + 3], np.int32)
     out = np.zeros(4, np.int32)
     arguments = [*tensor_arguments(where), x.ctypes.data, *tensor_arguments(out)]
-    kernel.run((1, 1, 1), arguments, [Memory.of(a) for a in (x, y, where, out)])
+    kernel.run((1, 1, 1), arguments, [KernelMemory.of(a) for a in (x, y, where, out)])
     assert out.tolist() == [0, 11, 3, 13]
 
 
@@ -274,7 +274,7 @@ def test_atomics_of_many_blocks_on_many_threads_lose_nothing():
     kernel.run(
         (200, 1, 1),
         [*tensor_arguments(where), x.ctypes.data],
-        [Memory.of(x), Memory.of(where)],
+        [KernelMemory.of(x), KernelMemory.of(where)],
         threads=4,
     )
     assert x.tolist() == [200] * COUNT
@@ -287,7 +287,7 @@ def test_scalars_are_loaded_and_stored_through_bare_pointers():
     next_place = program.add(Offset(ptr=base, offset=program.b.index(1)))
     program.add(StorePtr(destination=next_place, value=value))
     x = np.array([-7, 0], np.int16)
-    program.finish().run((1, 1, 1), [x.ctypes.data], [Memory.of(x)])
+    program.finish().run((1, 1, 1), [x.ctypes.data], [KernelMemory.of(x)])
     assert x.tolist() == [-7, -7]
 
 
@@ -301,7 +301,7 @@ def test_of_equal_addresses_in_a_tile_of_two_axes_the_last_stays(order, masked):
     places = data.ctypes.data + index * 4
     tile = np.arange(256, dtype=np.int32).reshape(16, 16)
     mask = rng.random((16, 16)) < 0.7 if masked else None
-    space = AddressSpace([Memory.of(data)])
+    space = AddressSpace([KernelMemory.of(data)])
     pointers.store(space, 0, Element.I32, places, tile, mask)
     want, total = np.zeros(8, np.int32), np.zeros(8, np.int64)
     for at in np.ndindex(16, 16):

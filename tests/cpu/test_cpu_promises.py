@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cpu_programs import Program, apply, run, tensor_arguments
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import DivBy, Promise, SameElements
@@ -64,9 +64,9 @@ def test_pointers_count_in_elements():
         program.b.add(StorePtr(destination=known, value=program.add(LoadPtr(source=known))))
         return program.finish()
 
-    memory = Memory.aligned(64, 16)
+    memory = KernelMemory.aligned(64, 16)
     at = np.array([4, 5, 6, 7], np.int32)
-    memories = [memory, Memory.of(at)]
+    memories = [memory, KernelMemory.of(at)]
     kernel(4).run((1, 1, 1), [memory.address, *tensor_arguments(at)], memories)
     at[:] = [4, 5, 7, 6]
     with pytest.raises(UndefinedBehaviourError, match="groups of 4"):
@@ -103,7 +103,7 @@ def test_a_tensor_promises_where_it_starts():
     view = program.partition(known, (4,))
     program.store(program.b.constant(1.0, F32, (4,)), view, program.b.index(0))
     kernel = program.finish()
-    memory = Memory.aligned(128, 64)
+    memory = KernelMemory.aligned(128, 64)
     kernel.run((1, 1, 1), [memory.address, 4], [memory])
     assert memory.array[:16].view(np.float32).tolist() == [1, 1, 1, 1]
     with pytest.raises(UndefinedBehaviourError, match="promises a tensor at a multiple of 64"):

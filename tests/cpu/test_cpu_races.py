@@ -7,7 +7,7 @@ import pytest
 from cpu_programs import Program, gemm, run, softmax, tensor_arguments, vector_add
 
 from tilewright.backends.cpu.executor import CpuKernel
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope
@@ -26,7 +26,7 @@ def at(line: int) -> Location:
 
 def watch(kernel: CpuKernel, grid: tuple[int, int, int], *arrays: Any, threads: int = 1) -> None:
     flat = [number for array in arrays for number in tensor_arguments(array)]
-    memories = [Memory.of(array) for array in arrays]
+    memories = [KernelMemory.of(array) for array in arrays]
     kernel.run(grid, flat, memories, threads=threads, race_check=True)
 
 
@@ -47,7 +47,7 @@ def test_kernels_whose_blocks_are_apart_are_quiet(threads):
     c = np.zeros_like(a)
     flat = [n for array in (c, a, b) for n in tensor_arguments(array)]
     gemm(tile=(32, 32, 32)).run(
-        (4, 1, 1), [*flat, 2, 2], [Memory.of(n) for n in (a, b, c)], race_check=True
+        (4, 1, 1), [*flat, 2, 2], [KernelMemory.of(n) for n in (a, b, c)], race_check=True
     )
     np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-3)
 
@@ -111,12 +111,12 @@ def test_tiles_of_different_sizes_are_compared_element_by_element():
     # The same partitions over two halves of one memory never meet.
     left, right = data[:16], data[16:]
     flat = [*tensor_arguments(left), *tensor_arguments(right)]
-    sizes(2, 4).run((4, 1, 1), flat, [Memory.of(data)], race_check=True)
+    sizes(2, 4).run((4, 1, 1), flat, [KernelMemory.of(data)], race_check=True)
     with pytest.raises(UndefinedBehaviourError, match="race in kernel `sizes`"):
         sizes(8, 4).run(
             (2, 1, 1),
             [*tensor_arguments(left), *tensor_arguments(data[4:20])],
-            [Memory.of(data)],
+            [KernelMemory.of(data)],
             race_check=True,
         )
 
@@ -126,7 +126,7 @@ def test_a_tensor_that_overlaps_itself_races_with_itself():
     kernel = halves(lambda p, i: i)
     x = np.zeros(16, np.float32)
     flat = [data.ctypes.data, 16, 1, *tensor_arguments(x)]
-    memories = [Memory.of(data), Memory.of(x)]
+    memories = [KernelMemory.of(data), KernelMemory.of(x)]
     kernel.run((4, 1, 1), flat, memories, race_check=True)
     overlapping = [data.ctypes.data, 16, 0, *tensor_arguments(x)]
     with pytest.raises(UndefinedBehaviourError, match="race"):
@@ -163,12 +163,12 @@ def through_pointers(store: bool, atomic: bool, read: bool) -> CpuKernel:
 def test_atomics_do_not_race_with_each_other(store, atomic, read, races):
     kernel = through_pointers(store, atomic, read)
     x = np.zeros(4, np.float32)
-    kernel.run((1, 1, 1), [x.ctypes.data], [Memory.of(x)], race_check=True)
+    kernel.run((1, 1, 1), [x.ctypes.data], [KernelMemory.of(x)], race_check=True)
     if races:
         with pytest.raises(UndefinedBehaviourError, match=races):
-            kernel.run((3, 1, 1), [x.ctypes.data], [Memory.of(x)], race_check=True)
+            kernel.run((3, 1, 1), [x.ctypes.data], [KernelMemory.of(x)], race_check=True)
     else:
-        kernel.run((3, 1, 1), [x.ctypes.data], [Memory.of(x)], race_check=True)
+        kernel.run((3, 1, 1), [x.ctypes.data], [KernelMemory.of(x)], race_check=True)
 
 
 def test_a_relaxed_store_is_ordered_by_itself():
@@ -183,7 +183,7 @@ def test_a_relaxed_store_is_ordered_by_itself():
         )
     )
     x = np.zeros(4, np.int32)
-    program.finish().run((3, 1, 1), [x.ctypes.data], [Memory.of(x)], race_check=True)
+    program.finish().run((3, 1, 1), [x.ctypes.data], [KernelMemory.of(x)], race_check=True)
 
 
 def test_permuted_axes_are_named_as_the_tensor_has_them():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cpu_programs import Program, run, tensor_arguments
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.ops.elementwise import AddF
@@ -98,7 +98,7 @@ def test_a_store_over_the_edge_is_clipped():
     whole = np.zeros((8, 8), np.float32)
     window = whole[:5, :7]
     arguments = tensor_arguments(window)
-    store_kernel().run((1, 1, 1), [*arguments, 1, 1], [Memory.of(whole)])
+    store_kernel().run((1, 1, 1), [*arguments, 1, 1], [KernelMemory.of(whole)])
     expected = np.zeros((8, 8))
     expected[4:5, 4:7] = 1
     np.testing.assert_array_equal(whole, expected)
@@ -149,7 +149,9 @@ def test_strides_of_every_kind(make):
     view = make(whole)
     out = np.zeros((8, 8), np.float32)
     arguments = [*tensor_arguments(view), *tensor_arguments(out), 0, 0]
-    copy_kernel(Element.F32, (8, 8)).run((1, 1, 1), arguments, [Memory.of(whole), Memory.of(out)])
+    copy_kernel(Element.F32, (8, 8)).run(
+        (1, 1, 1), arguments, [KernelMemory.of(whole), KernelMemory.of(out)]
+    )
     expected = np.zeros((8, 8), np.float32)
     part = view[:8, :8]
     expected[: part.shape[0], : part.shape[1]] = part
@@ -160,7 +162,7 @@ def test_a_view_must_lie_in_one_memory():
     x, out = counted(4, 4), np.zeros((4, 4), np.float32)
     kernel = copy_kernel(Element.F32, (4, 4))
     good = [*tensor_arguments(x), *tensor_arguments(out), 0, 0]
-    memories = [Memory.of(x), Memory.of(out)]
+    memories = [KernelMemory.of(x), KernelMemory.of(out)]
     kernel.run((1, 1, 1), good, memories)
     for place, change in ((0, 4), (1, 1), (3, 1), (0, -4)):
         bad = list(good)
@@ -180,7 +182,7 @@ def test_extents_and_strides_are_read_unsigned():
         negative = list(good)
         negative[place] = -1
         with pytest.raises(UndefinedBehaviourError, match="do not lie in one memory") as caught:
-            kernel.run((1, 1, 1), negative, [Memory.of(x), Memory.of(out)])
+            kernel.run((1, 1, 1), negative, [KernelMemory.of(x), KernelMemory.of(out)])
         assert "4294967295" in str(caught.value)
 
 
@@ -191,7 +193,7 @@ def test_a_base_must_be_aligned():
     arguments = [buffer.ctypes.data + shift, 4, 4, 4, 1, *tensor_arguments(out), 0, 0]
     with pytest.raises(UndefinedBehaviourError, match="not a multiple of 4 bytes"):
         copy_kernel(Element.F32, (4, 4)).run(
-            (1, 1, 1), arguments, [Memory.of(buffer), Memory.of(out)]
+            (1, 1, 1), arguments, [KernelMemory.of(buffer), KernelMemory.of(out)]
         )
 
 
@@ -199,7 +201,7 @@ def test_an_empty_tensor_has_no_tiles_and_needs_no_memory():
     out = np.zeros((4, 4), np.float32)
     arguments = [0, 0, 7, 7, 1, *tensor_arguments(out), 0, 0]
     with pytest.raises(UndefinedBehaviourError, match=r"0 is not in \[0, 0\)"):
-        copy_kernel(Element.F32, (4, 4)).run((1, 1, 1), arguments, [Memory.of(out)])
+        copy_kernel(Element.F32, (4, 4)).run((1, 1, 1), arguments, [KernelMemory.of(out)])
 
 
 @pytest.mark.parametrize("extents", [(0, 5), (0, -1), (2**62, 0), (0, 2**63 - 1)])
@@ -230,7 +232,7 @@ def test_static_extents_and_strides_need_no_arguments():
     program.finish().run(
         (1, 1, 1),
         [x.ctypes.data, *tensor_arguments(out), 3, 3],
-        [Memory.of(x), Memory.of(out)],
+        [KernelMemory.of(x), KernelMemory.of(out)],
     )
     np.testing.assert_array_equal(out[:, :3], x)
 

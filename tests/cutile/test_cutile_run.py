@@ -7,7 +7,7 @@ import pytest
 from cutile_kernels import PROGRAMS, VERSIONS, Program
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_module
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.bytecode import decode
 
 
@@ -16,7 +16,7 @@ def kernel_of(program: Program, version: tuple[int, int]) -> CpuKernel:
     return kernels[program.name]
 
 
-def flat(arguments: tuple[Any, ...]) -> tuple[list[Any], list[Memory]]:
+def flat(arguments: tuple[Any, ...]) -> tuple[list[Any], list[KernelMemory]]:
     """Arguments as cuTile Python passes them; Python ints are part of the kernel already."""
     numbers: list[Any] = []
     memories = []
@@ -24,7 +24,7 @@ def flat(arguments: tuple[Any, ...]) -> tuple[list[Any], list[Memory]]:
         if isinstance(item, np.ndarray):
             strides = [stride // item.itemsize for stride in item.strides]
             numbers += [item.ctypes.data, *item.shape, *strides]
-            memories.append(Memory.of(item))
+            memories.append(KernelMemory.of(item))
         elif not isinstance(item, int):
             numbers.append(item.item())
     return numbers, memories

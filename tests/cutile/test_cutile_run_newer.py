@@ -19,7 +19,7 @@ from cuda.tile.compilation import (
 )
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_module
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.bytecode import decode
 from tilewright.errors import KernelAssertionError
 
@@ -69,7 +69,7 @@ def run(function: Callable[..., None], grid: tuple[int, int, int], *arguments: A
     for item in arguments:
         if isinstance(item, np.ndarray):
             flat += [item.ctypes.data, *item.shape, *(s // item.itemsize for s in item.strides)]
-            memories.append(Memory.of(item))
+            memories.append(KernelMemory.of(item))
         else:
             flat.append(item.item())
     compiled(function, *arguments).run(grid, flat, memories, race_check=True)

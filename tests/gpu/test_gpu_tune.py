@@ -13,14 +13,14 @@ from tilewright.settings import Settings
 from tilewright.tune import Config, Space, own_files
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.records import forget_tables, records_for
 from tilewright.tune.search import Search, search
 from tilewright.tune.searches import search_all
 
 pytestmark = pytest.mark.gpu
 
-PLAN = Plan(hopeless=math.inf)
+PLAN = SearchPlan(hopeless=math.inf)
 
 
 @tw.autotune(

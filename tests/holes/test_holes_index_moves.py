@@ -17,7 +17,7 @@ from checked_twice import Call, Outcome, difference
 from index_moves import moves_kernel
 
 import tilewright as tw
-from tilewright.analysis.proofs import _Search
+from tilewright.analysis.proofs import _ProofSearch
 from tilewright.errors import (
     InternalError,
     KernelFailure,
@@ -108,8 +108,10 @@ def test_moves_of_an_index_are_the_same_with_and_without_proofs(share, tmp_path)
 
 def test_a_prover_that_is_wrong_by_one_is_noticed(monkeypatch, tmp_path):
     """The kernels come so close to the ends of their axes that such a fault is seen at once."""
-    real = _Search.run
-    monkeypatch.setattr(_Search, "run", lambda search, goal, depth: real(search, goal + 1, depth))
+    real = _ProofSearch.run
+    monkeypatch.setattr(
+        _ProofSearch, "run", lambda search, goal, depth: real(search, goal + 1, depth)
+    )
     for number in range(24):
         random = Random(f"1 {number}")
         made = moves_kernel(random)

@@ -12,13 +12,13 @@ from tilewright.ir.attributes import (
     AtomicMode,
     Bounded,
     DivBy,
-    Hints,
     IntIdentity,
     MemoryOrder,
     MemoryScope,
     Overflow,
     Rounding,
     Signedness,
+    TargetHints,
 )
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops import control as c
@@ -301,7 +301,7 @@ REFUSED = (
     Refused("inbounds and padding", "`inbounds` does not go with a padded view", _padded_inbounds,
             ours_only=True),
     Refused("patience", "a latency hint is 1 to 10, but this is 99",
-            _load(hints=Hints.of(latency=99)), ours_only=True),
+            _load(hints=TargetHints.of(latency=99)), ours_only=True),
     Refused("indices of a view", "1 indices are needed",
             lambda n: m.LoadView(view=n.view(E.F32, 8), index=(n.index(), n.index()))),
     Refused("stored tile", "`tile` must be tile<8xf32>",

@@ -9,7 +9,7 @@ from tilewright.backends.cuda.explain import AssemblyError
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import Dictionary, Hints, IntIdentity
+from tilewright.ir.attributes import Dictionary, IntIdentity, TargetHints
 from tilewright.ir.function import EntryHints, Global, Module
 from tilewright.ir.op import Version
 from tilewright.ir.ops.addresses import GetGlobal
@@ -100,7 +100,7 @@ def test_a_function_has_a_type():
 
 
 def test_hints_are_found_by_name_for_any_target():
-    hints = Hints(
+    hints = TargetHints(
         (
             ("sm_90", Dictionary((("occupancy", 2),))),
             ("default", Dictionary((("occupancy", IntIdentity(E.I64, 1)), ("other", "x")))),
@@ -112,20 +112,20 @@ def test_hints_are_found_by_name_for_any_target():
 
 
 def test_hints_for_one_target():
-    assert Hints.of("sm_90", latency=3, allow_tma=None).targets == (
+    assert TargetHints.of("sm_90", latency=3, allow_tma=None).targets == (
         ("sm_90", Dictionary((("latency", 3),))),
     )
 
 
 def test_no_advice_is_no_hint():
     assert EntryHints().hints() is None
-    assert EntryHints(occupancy=2).hints() == Hints.of(occupancy=2)
+    assert EntryHints(occupancy=2).hints() == TargetHints.of(occupancy=2)
 
 
 def test_a_bad_hint_for_one_target_is_found():
     n = Entry()
     module = n.module()
-    module.functions[0].hints = Hints.of("sm_90", occupancy=99)
+    module.functions[0].hints = TargetHints.of("sm_90", occupancy=99)
     assert [str(found) for found in violations(module)] == [
         "entry: `occupancy` must be 1 to 32, but is 99"
     ]
@@ -133,7 +133,7 @@ def test_a_bad_hint_for_one_target_is_found():
 
 def test_hints_that_say_nothing_are_not_shown():
     module = _module()
-    module.functions[0].hints = Hints()
+    module.functions[0].hints = TargetHints()
     assert module_text(module) == "entry @kernel() {\n  return\n}\n"
     module.producer = "x"
     assert find_toolchain().disassemble(encode(module)) == module_text(module)

@@ -15,7 +15,7 @@ from tile_ir_random import RandomProgram
 
 from tilewright.dtypes import Element
 from tilewright.errors import MalformedTextError, TilewrightError
-from tilewright.ir.attributes import Dictionary, Hints, IntIdentity, SameElements, Visibility
+from tilewright.ir.attributes import Dictionary, IntIdentity, SameElements, TargetHints, Visibility
 from tilewright.ir.elements import numbers_of_bits
 from tilewright.ir.function import Global, Module
 from tilewright.ir.op import DEEPEST_NESTING
@@ -23,7 +23,7 @@ from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.ops.control import Assert, Continue, Yield
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.text import module_text, parse_module
-from tilewright.ir.text.assembly import Group, Slot, parse_assembly
+from tilewright.ir.text.assembly import FieldSlot, OptionalGroup, parse_assembly
 from tilewright.ir.types import FunctionType, TileType, scalar
 
 E = Element
@@ -107,10 +107,10 @@ def test_hints_of_every_kind():
     things = (
         IntIdentity(E.I32, 7), "text", E.F32, tile(E.F16, 4), (IntIdentity(E.I1, 1),),
         FunctionType((scalar(E.I32),), (scalar(E.F32),)), FunctionType((), ()), inner,
-        SameElements((1, 2)), Hints.of("sm_90", latency=3),
+        SameElements((1, 2)), TargetHints.of("sm_90", latency=3),
     )  # fmt: skip
     function = Entry("f").function()
-    function.hints = Hints(
+    function.hints = TargetHints(
         (("default", Dictionary((("list", things), ("number", 3), ("on", False)))),)
     )
     _round_trip(Module((function,)))
@@ -136,10 +136,10 @@ def test_forms_can_be_read_back():
 
 def _named(nodes):
     for node in nodes:
-        if isinstance(node, Group):
+        if isinstance(node, OptionalGroup):
             yield from node.fields
             yield from _named(node.nodes)
-        elif isinstance(node, Slot):
+        elif isinstance(node, FieldSlot):
             yield from node.fields
 
 

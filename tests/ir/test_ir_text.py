@@ -19,7 +19,7 @@ from tilewright.ir.ops import reduction as r
 from tilewright.ir.ops import shape as s
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite, FloorMod, Walk
 from tilewright.ir.text import function_text, least_length, module_text
-from tilewright.ir.text.assembly import Group, Literal, Slot, parse_assembly
+from tilewright.ir.text.assembly import FieldSlot, Literal, OptionalGroup, parse_assembly
 from tilewright.ir.text.numbers import number_text, quoted, symbol_text
 from tilewright.ir.types import PtrType, TensorViewType, TileType, scalar
 
@@ -280,10 +280,10 @@ def test_a_form_is_taken_apart():
     form = parse_assembly("a b := {x}, {?y+z}({y:type}{/}{to.shape/w}]")
     assert form.names == ("a", "b")
     assert form.nodes == (
-        Slot(("x",)),
+        FieldSlot(("x",)),
         Literal(", "),
-        Group(("y", "z"), (Literal("("), Slot(("y",), "type"))),
-        Slot(("w",), gaps_of=("to", "shape")),
+        OptionalGroup(("y", "z"), (Literal("("), FieldSlot(("y",), "type"))),
+        FieldSlot(("w",), gaps_of=("to", "shape")),
         Literal("]"),
     )
 

@@ -23,9 +23,9 @@ from tilewright.ir.attributes import (
     Bounded,
     DivBy,
     EnumCodec,
-    Hints,
     PredicateCodec,
     SameElements,
+    TargetHints,
 )
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
@@ -77,8 +77,8 @@ def _changes(op: Op, field: Field, strangers: list[Value]) -> Iterator[object]:
         yield not held
     elif isinstance(field.codec, EnumCodec):
         yield from (member for member in field.codec.enum if member is not held)
-    elif isinstance(held, Hints | None) and field.optional:
-        yield Hints.of(latency=4)
+    elif isinstance(held, TargetHints | None) and field.optional:
+        yield TargetHints.of(latency=4)
     elif isinstance(field.codec, PredicateCodec):
         yield from _PROMISES
     elif field.from_types is not None and isinstance(held, TileType):

@@ -5,7 +5,7 @@ from tile_ir_programs import Entry, gemm, tile
 
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import Hints, Rounding
+from tilewright.ir.attributes import Rounding, TargetHints
 from tilewright.ir.function import EntryHints, Module
 from tilewright.ir.ops.elementwise import Atan2, Exp, ExtI, FToI
 from tilewright.ir.ops.memory import LoadView
@@ -54,7 +54,7 @@ def _cases() -> dict[str, Module]:
     lhs, rhs = (n["flag"].given(half) for _ in range(2))
     n["flag"].add(MmaF(lhs=lhs, rhs=rhs, acc=n["flag"].given(half), fast_acc=True))
     view = n["hint"].view(E.F32, 8)
-    n["hint"].add(LoadView(view=view, index=(n["hint"].index(),), hints=Hints.of(latency=2)))
+    n["hint"].add(LoadView(view=view, index=(n["hint"].index(),), hints=TargetHints.of(latency=2)))
     n["old"].add(Exp(source=n["old"].given(single)))
     modules = {name: entry.module() for name, entry in n.items()}
     modules["entry hint"] = Module((Entry().function(EntryHints(occupancy=2)),))

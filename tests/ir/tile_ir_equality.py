@@ -14,8 +14,8 @@ from tilewright.ir.attributes import (
     DenseElements,
     Dictionary,
     FloatIdentity,
-    Hints,
     IntIdentity,
+    TargetHints,
 )
 from tilewright.ir.elements import constant_bytes, element_bits
 from tilewright.ir.function import Function, Global, Module
@@ -123,7 +123,7 @@ def _plain(held: Any) -> Any:
         return tuple(map(_plain, held))
     if isinstance(held, Dictionary):
         return {name: _plain(item) for name, item in held.items}
-    if isinstance(held, Hints):
+    if isinstance(held, TargetHints):
         return {target: _plain(known) for target, known in held.targets}
     if is_dataclass(held) and not isinstance(held, type):
         return type(held), tuple(_plain(getattr(held, part.name)) for part in fields(held))

@@ -10,10 +10,10 @@ from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
     AtomicMode,
     Dictionary,
-    Hints,
     IntIdentity,
     MemoryOrder,
     MemoryScope,
+    TargetHints,
 )
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops import memory
@@ -51,7 +51,7 @@ def view_cases() -> Iterator[Case]:
     )  # fmt: skip
     yield Case(m.StoreView, "", lambda n: _store_view(n))
     yield Case(
-        m.StoreView, "hinted", lambda n: _store_view(n, hints=Hints.of(allow_tma=True)),
+        m.StoreView, "hinted", lambda n: _store_view(n, hints=TargetHints.of(allow_tma=True)),
         version=(13, 3),
     )  # fmt: skip
     yield Case(
@@ -114,14 +114,14 @@ def _tensor_shape(entry: Entry, to: TileType = scalar(E.I32)) -> Op:  # noqa: B0
 
 
 def _hinted_load(entry: Entry) -> Op:
-    hints = Hints.of(latency=3, allow_tma=False)
+    hints = TargetHints.of(latency=3, allow_tma=False)
     token = entry.add(memory.MakeToken()).result
     return entry.add(memory.LoadView(view=_view(entry), index=_at(entry), hints=hints, token=token))
 
 
 def _advised_load(entry: Entry) -> Op:
     """Advice for single targets, one of which nobody knows."""
-    hints = Hints(
+    hints = TargetHints(
         (
             ("sm_90", Dictionary((("latency", 3), ("allow_tma", True)))),
             ("sm_999", Dictionary((("note", "none"), ("list", (1, IntIdentity(E.I64, 2)))))),
@@ -183,7 +183,7 @@ def _offset(entry: Entry) -> Op:
 def _masked_load(entry: Entry) -> Op:
     loaded = memory.LoadPtr(
         source=entry.pointers(E.F32, (8,)), mask=entry.given(tile(E.I1, 8)),
-        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=Hints.of(latency=2),
+        padding_value=entry.build.constant(-1.0, E.F32, (8,)), hints=TargetHints.of(latency=2),
         token=entry.add(memory.MakeToken()).result,
     )  # fmt: skip
     return entry.add(loaded)
@@ -201,7 +201,7 @@ def _masked_store(entry: Entry) -> Op:
     stored = memory.StorePtr(
         destination=entry.pointers(E.F32, (8,)), value=entry.given(tile(E.F32, 8)),
         mask=entry.given(tile(E.I1, 8)), token=entry.add(memory.MakeToken()).result,
-        hints=Hints.of(latency=1),
+        hints=TargetHints.of(latency=1),
     )  # fmt: skip
     return entry.add(stored)
 

@@ -240,9 +240,9 @@ class RandomProgram:
             return a.IntIdentity(element, self._random.getrandbits(element.bits))
         return a.FloatIdentity(element, self._bits(element, 1)[0])
 
-    def _hints(self) -> a.Hints:
+    def _hints(self) -> a.TargetHints:
         targets = self._random.sample(("default", "sm_90", "sm_100"), self._random.randint(1, 3))
-        return a.Hints(
+        return a.TargetHints(
             tuple(
                 (
                     target,

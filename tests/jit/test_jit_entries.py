@@ -21,7 +21,7 @@ import tilewright as tw
 from tilewright.analysis.formulas import Formula
 from tilewright.analysis.terms import Atom
 from tilewright.check.launch import LaunchCheck
-from tilewright.frontend.source.captures import Captures, Place, PlaceKind
+from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKind
 from tilewright.ir.launch_terms import LaunchTerm
 from tilewright.jit.cache import disk as disk_cache
 from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
@@ -283,15 +283,17 @@ def test_places_of_a_file_are_asked_of_functions_and_modules_alone():
         return lazy, curious
 
     curious = Curious()
-    names = [Place(None, PlaceKind.NAME, name) for name in ("lazy", "curious")]
-    assert Captures.look_up(kernel, [*names, Place(0, PlaceKind.ATTRIBUTE, "here")]) is not None
+    names = [CapturePlace(None, PlaceKind.NAME, name) for name in ("lazy", "curious")]
+    assert (
+        Captures.look_up(kernel, [*names, CapturePlace(0, PlaceKind.ATTRIBUTE, "here")]) is not None
+    )
     for forged in (
-        Place(0, PlaceKind.ATTRIBUTE, "elsewhere"),
-        Place(1, PlaceKind.ATTRIBUTE, "value"),
-        Place(1, PlaceKind.NAME, "value"),
-        Place(0, PlaceKind.DEFAULT, "here"),
-        Place(7, PlaceKind.NAME, "here"),
-        Place(-1, PlaceKind.ATTRIBUTE, "__class__"),
+        CapturePlace(0, PlaceKind.ATTRIBUTE, "elsewhere"),
+        CapturePlace(1, PlaceKind.ATTRIBUTE, "value"),
+        CapturePlace(1, PlaceKind.NAME, "value"),
+        CapturePlace(0, PlaceKind.DEFAULT, "here"),
+        CapturePlace(7, PlaceKind.NAME, "here"),
+        CapturePlace(-1, PlaceKind.ATTRIBUTE, "__class__"),
     ):
         assert Captures.look_up(kernel, [*names, forged]) is None
     assert asked == []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.gemm.configs import MOST_ROWS, choose_gemv, choose_matmul
-from tilewright.kernels.gemm.operands import Request, product
+from tilewright.kernels.gemm.operands import ProductRequest, product
 from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW
 from tilewright.kernels.gemm.wide import first_columns
 from tilewright.tune import Config, forcing
@@ -17,7 +17,7 @@ EXTENTS = st.integers(1, 3000) | st.sampled_from([4096, 8192, 151936])
 
 def wanted(m, n, k, dtype=f16, target="sm_90", **options):
     a, b = tw.meta((m, k), dtype, target=target), tw.meta((n, k), dtype, target=target)
-    return product(a, b.T, Request("matmul", **options))[0]
+    return product(a, b.T, ProductRequest("matmul", **options))[0]
 
 
 @settings(max_examples=60)
@@ -72,7 +72,7 @@ def test_an_output_that_tiles_of_two_widths_cover_in_a_round_gets_them():
     batch = product(
         tw.meta((2, 256, 2560), f16, target="sm_90"),
         tw.meta((2, 2560, 6144), f16, target="sm_90"),
-        Request("matmul"),
+        ProductRequest("matmul"),
     )[0]
     assert "BX" not in choose_matmul(batch.form).values
 

@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.kernels import matmul
-from tilewright.kernels.gemm.operands import Request, product
+from tilewright.kernels.gemm.operands import ProductRequest, product
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, forcing
 
@@ -49,7 +49,7 @@ def test_nothing_outlives_the_handles(rows):
 
 def test_the_same_handles_give_the_same_operands():
     a, b, out = drawn(40, 32), drawn(24, 32), tw.zeros((40, 24), f16)
-    request = Request("matmul", out=out, transpose_b=True)
+    request = ProductRequest("matmul", out=out, transpose_b=True)
     first, again = (product(a, b, request)[0] for _ in range(2))
     assert all(one is other for one, other in zip(first, again, strict=True))
     other = product(drawn(40, 32, seed=1), b, request)[0]

@@ -7,7 +7,7 @@ from sliding_attention import attention, expected
 
 import tilewright as tw
 from tilewright import f16, f32
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.jit.compile.defaults import sample_specialization
 
 
@@ -42,7 +42,7 @@ def test_no_check_is_left_and_none_is_in_the_loop_over_keys():
         specialization = sample_specialization(attention.signature, "sm_90", chosen)
         compiled = attention.specialized(specialization)
         outcomes = {entry.outcome for entry in compiled.ledger.entries}
-        assert outcomes == {Outcome.PROVED, Outcome.LAUNCH}
+        assert outcomes == {Rung.PROVED, Rung.LAUNCH}
         assert not compiled.sites
 
 

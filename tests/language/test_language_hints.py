@@ -9,7 +9,7 @@ from running import assert_same
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
-from tilewright.ir.attributes import Hints as Entries
+from tilewright.ir.attributes import TargetHints as Entries
 from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.jit.compile.defaults import sample_specialization
 

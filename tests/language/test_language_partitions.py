@@ -9,7 +9,7 @@ from running import assert_same, numpy_of, run
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from tilewright.dims import BD, BM, BN, B, D, K, M, N
-from tilewright.ir.attributes import Hints
+from tilewright.ir.attributes import TargetHints
 from tilewright.ir.ops.memory import LoadPtr, LoadView, StoreView
 from tilewright.jit.compile.defaults import sample_specialization
 
@@ -366,7 +366,7 @@ def test_hints_reach_the_loads():
     [kernel] = compiled.module.functions
     loads = [op for op in kernel.walk() if isinstance(op, LoadView | LoadPtr)]
     assert [op.hints for op in loads] == [
-        Hints.of(latency=4, allow_tma=False),
-        Hints.of(latency=7),
+        TargetHints.of(latency=4, allow_tma=False),
+        TargetHints.of(latency=7),
         None,
     ]

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Bounded, Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import BaseAddress, Blocks, Extent, FailureRecord, Stride, TileCount
+from tilewright.ir.launch_terms import BaseAddress, Blocks, Extent, RecordAddress, Stride, TileCount
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops import control, elementwise, internal, memory, reduction, shape
 
@@ -60,7 +60,7 @@ class World:
             return self.blocks
         if isinstance(term, BaseAddress):
             return term.param
-        if isinstance(term, FailureRecord):
+        if isinstance(term, RecordAddress):
             return (RECORD, 0)
         if isinstance(term, TileCount):
             return -(-self.terms[Extent(term.param, term.axis)] // term.tile)
@@ -299,7 +299,7 @@ def _require(machine: Machine, op: internal.Require) -> Any:
     return ()
 
 
-def _record(machine: Machine, op: internal.Record) -> Any:
+def _record(machine: Machine, op: internal.RecordFailure) -> Any:
     if machine[op.failed]:
         values = (op.site_number, op.index, op.count)
         machine.world.records.append(tuple(int(machine[value]) for value in values))
@@ -380,7 +380,7 @@ RULES: dict[type[Op], Callable[[Machine, Any], Any]] = {
     internal.FloorMod: _floor(lambda a, b: a % b),
     internal.LaunchValue: lambda m, op: (m.world.term(op.term),),
     internal.PartIndex: lambda m, op: (m[op.piece] * op.parts + m[op.own],),
-    internal.Record: _record,
+    internal.RecordFailure: _record,
     internal.Require: _require,
     internal.Walk: _walk,
     memory.AtomicCas: _atomic_cas,

@@ -10,7 +10,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
-    FailureRecord,
+    RecordAddress,
     ScalarArgument,
     Stride,
     TileCount,
@@ -53,7 +53,7 @@ class Sample(Builder):
             found.extend(Argument(Extent(name, axis), I32, lower=0) for axis in range(rank))
             found.extend(Argument(Stride(name, axis), I32, lower=0) for axis in range(rank))
         found.extend(Argument(ScalarArgument(name), I32) for name in dict.fromkeys(self.scalars))
-        return *found, Argument(FailureRecord(), scalar(PtrType(Element.I32)))
+        return *found, Argument(RecordAddress(), scalar(PtrType(Element.I32)))
 
     def scalar(self, name: str) -> Value:
         self.scalars.append(name)

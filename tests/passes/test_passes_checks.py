@@ -21,7 +21,7 @@ from tilewright.ir.ops.internal import (
     DivisorSite,
     FloorDiv,
     LaunchValue,
-    Record,
+    RecordFailure,
     Require,
 )
 from tilewright.ir.types import TileType, scalar
@@ -156,7 +156,7 @@ def test_at_the_end_there_is_one_report_of_the_first_failure():
     s.store(last, z, s.index(1))
     function = s.done()
     at_end = place_checks(function, ReportForm.AT_END)
-    assert len(only(at_end.function, Record)) == 1
+    assert len(only(at_end.function, RecordFailure)) == 1
     assert outcome(at_end, world(i=0, j=-4))[1] == [(0, COUNT, COUNT)]
     assert outcome(at_end, world(i=-2, j=0))[1] == [(0, -2, COUNT)]
     assert outcome(at_end, world(i=-3, j=9))[1] == [(0, -3, COUNT)]
@@ -172,7 +172,7 @@ def test_an_early_return_reports_what_failed_before_it():
     s.choose(s.scalar("c"), lambda: Return())
     s.store(s.load(x, s.check(s.scalar("j"), s.count("x"))), z, s.index(1))
     placed = place_checks(s.done(), ReportForm.AT_END)
-    assert len(only(placed.function, Record)) == 2
+    assert len(only(placed.function, RecordFailure)) == 2
     assert outcome(placed, world(i=-1, j=0, c=1))[1] == [(0, -1, COUNT)]
     assert outcome(placed, world(i=0, j=-1, c=1))[1] == []
     assert outcome(placed, world(i=0, j=-1, c=0))[1] == [(1, -1, COUNT)]
@@ -183,7 +183,7 @@ def test_a_return_before_any_check_reports_nothing():
     s.choose(s.scalar("c"), lambda: Return())
     s.store(s.load(s.view("x"), s.check(s.scalar("i"), s.count("x"))), s.view("z"), s.index(0))
     placed = place_checks(s.done(), ReportForm.AT_END)
-    assert len(only(placed.function, Record)) == 1
+    assert len(only(placed.function, RecordFailure)) == 1
 
 
 def nested_program(loops):
@@ -332,6 +332,6 @@ def test_indices_read_from_what_the_kernel_writes_cannot_be_audited():
     s.store(s.load(x, s.check(wanted, s.count("x"))), z, s.index(1))
     placed = place_checks(s.done(), ReportForm.AUDIT)
     assert placed.audit is None
-    assert len(only(placed.function, Record)) == 1
+    assert len(only(placed.function, RecordFailure)) == 1
     assert audit_slice(placed.function) is None
     assert outcome(placed, world())[1] == [(0, 101, COUNT)]

@@ -5,12 +5,12 @@ import pytest
 
 import tilewright as tw
 from tilewright import Mapped, Mut, Ref, ReportForm, f32, i32
-from tilewright.check.ledger import Outcome
+from tilewright.check.ledger import Rung
 from tilewright.check.placement import Placement
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.ir.ops.control import For
 
-HOISTED, IN_PLACE = Outcome.HOISTED, Outcome.IN_PLACE
+HOISTED, IN_PLACE = Rung.HOISTED, Rung.IN_PLACE
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ import pytest
 from ir_samples import Sample, mnemonics
 
 from tilewright.backends.cpu.executor import compile_function
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.errors import ToolchainError
-from tilewright.ir.launch_terms import BaseAddress, Extent, FailureRecord, ScalarArgument, Stride
+from tilewright.ir.launch_terms import BaseAddress, Extent, RecordAddress, ScalarArgument, Stride
 from tilewright.ir.ops import INTERNAL_OPS
 from tilewright.ir.ops.internal import BlockIndex, CheckSite, DivisorCheck, FloorDiv, FloorMod
 from tilewright.ir.verify.verifier import verify
@@ -115,7 +115,7 @@ class Launch:
         record = np.zeros(16, dtype=np.int32)
         given = dict(arrays, record=record)
         values = [self.value(a.term, given, dict(scalars)) for a in self.arguments]
-        memories = [Memory.of(array) for array in given.values()]
+        memories = [KernelMemory.of(array) for array in given.values()]
         for kernel in reversed(self.kernels):
             kernel.run((blocks, 1, 1), values, memories)
         return record.tolist()
@@ -129,7 +129,7 @@ class Launch:
             return arrays[term.param].strides[term.axis] // 4
         if isinstance(term, ScalarArgument):
             return scalars[term.param]
-        assert isinstance(term, FailureRecord)
+        assert isinstance(term, RecordAddress)
         return arrays["record"].ctypes.data
 
 

@@ -6,7 +6,7 @@ from ir_samples import Sample, mnemonics, only
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import MemoryOrder, MemoryScope
 from tilewright.ir.launch_terms import ScalarArgument
-from tilewright.ir.ops.internal import Record
+from tilewright.ir.ops.internal import RecordFailure
 from tilewright.ir.ops.memory import AtomicCas, StorePtr
 from tilewright.passes.lower_records import lower_records
 
@@ -16,7 +16,7 @@ def reporting():
     for name in "ab":
         failed = s.scalar(f"{name}_failed")
         s.add(
-            Record(
+            RecordFailure(
                 failed=failed,
                 index=s.scalar(name),
                 count=s.index(10),

@@ -3,7 +3,7 @@
 import pytest
 from ordered_kernels import branched, in_place, left_early, repeated, walked
 
-from tilewright.ir.attributes import EVERY_TARGET, Hints
+from tilewright.ir.attributes import EVERY_TARGET, TargetHints
 from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.passes.avoid_tma import _off
@@ -40,9 +40,9 @@ def test_order_through_control_flow_needs_no_accelerator(kernel, slow):
 
 
 def test_other_advice_is_kept():
-    hints = Hints.of("sm_90", latency=3, allow_tma=True)
+    hints = TargetHints.of("sm_90", latency=3, allow_tma=True)
     off = _off(hints)
     assert off.named("latency") == (3,)
     assert off.named("allow_tma") == (False, False)
     assert dict(off.targets).keys() == {"sm_90", EVERY_TARGET}
-    assert _off(None) == Hints.of(allow_tma=False)
+    assert _off(None) == TargetHints.of(allow_tma=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.executor import CpuKernel, compile_function
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.ir.builder import Builder
 from tilewright.ir.function import Function, Module
@@ -86,15 +86,15 @@ class Racy:
 
 
 def watch(kernel: CpuKernel, grid: tuple[int, int, int], *arguments: Any, threads: int = 1) -> None:
-    """Run with the watch on; an array is passed as a tensor, a `Memory` as its address."""
+    """Run with the watch on; an array is passed as a tensor, a `KernelMemory` as its address."""
     flat: list[Any] = []
     memories = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             strides = [stride // argument.itemsize for stride in argument.strides]
             flat += [argument.ctypes.data, *argument.shape, *strides]
-            memories.append(Memory.of(argument))
-        elif isinstance(argument, Memory):
+            memories.append(KernelMemory.of(argument))
+        elif isinstance(argument, KernelMemory):
             flat.append(argument.address)
             memories.append(argument)
         else:

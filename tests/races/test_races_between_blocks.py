@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from race_programs import Racy, permute_heads, watch
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope, Predicate
@@ -134,7 +134,7 @@ def scattered(step: int):
 
 
 def test_pointers_are_compared_place_by_place():
-    memory = Memory.of(np.zeros(64, np.float32))
+    memory = KernelMemory.of(np.zeros(64, np.float32))
     watch(scattered(4), (4, 1, 1), memory)
     watch(scattered(1), (1, 1, 1), memory)
     with pytest.raises(UndefinedBehaviourError, match=r"the element at 0x[0-9a-f]+ \(store_ptr"):
@@ -205,7 +205,7 @@ def test_atomics_race_with_plain_accesses_only(one, other, races):
             k.b.add(Yield())
     k.b.add(If(condition=first, then_body=sides[0], else_body=sides[1]))
     kernel = k.finish()
-    memory = Memory.of(np.zeros(4, np.float32))
+    memory = KernelMemory.of(np.zeros(4, np.float32))
     watch(kernel, (1, 1, 1), memory)
     if races:
         with pytest.raises(UndefinedBehaviourError, match="race in kernel `atomics`: block"):

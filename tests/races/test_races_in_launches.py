@@ -12,7 +12,7 @@ from race_programs import permute_heads
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.backends.cpu.device import CpuFunction
-from tilewright.cli.tour import TOUR, Comparison, Runs
+from tilewright.cli.tour import TOUR, ComparedResult, Runs
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, UndefinedBehaviourError
 from tilewright.runtime.devices.watching import is_watching, require_watchable
@@ -32,7 +32,7 @@ def _on_the_cpu():
 def test_the_kernels_of_the_tour_are_clean(step):
     with tw.race_check():
         outcome = step.take()
-    assert isinstance(outcome, Comparison)
+    assert isinstance(outcome, ComparedResult)
     assert outcome.is_right, outcome
 
 

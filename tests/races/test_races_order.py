@@ -7,15 +7,17 @@ import pytest
 from test_races_synchronised import ACQUIRE, RELEASE, guarded, watch
 
 from tilewright.backends.cpu.accesses import Event, Spans
-from tilewright.backends.cpu.faults import Access, Site
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.faults import AccessMode, FaultSite
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cpu.synchronisation import Synchronisation
 
 SITES = [
-    Site("read", None, Access.READ, Access.READ),
-    Site("acquire", None, Access.ATOMIC_READ, Access.ATOMIC_READ, acquires=True),
-    Site("release", None, Access.ATOMIC_WRITE, Access.ATOMIC_WRITE, releases=True),
-    Site("both", None, Access.ATOMIC_WRITE, Access.ATOMIC_WRITE, acquires=True, releases=True),
+    FaultSite("read", None, AccessMode.READ, AccessMode.READ),
+    FaultSite("acquire", None, AccessMode.ATOMIC_READ, AccessMode.ATOMIC_READ, acquires=True),
+    FaultSite("release", None, AccessMode.ATOMIC_WRITE, AccessMode.ATOMIC_WRITE, releases=True),
+    FaultSite(
+        "both", None, AccessMode.ATOMIC_WRITE, AccessMode.ATOMIC_WRITE, acquires=True, releases=True
+    ),
 ]
 
 
@@ -89,7 +91,7 @@ def test_the_accesses_of_a_lock_are_compared_with_the_one_before(tiles, monkeypa
     counts = []
     for blocks in (50, 200):
         asked.clear()
-        z, flag = np.zeros(4, np.float32), Memory.of(np.zeros(1, np.int32))
+        z, flag = np.zeros(4, np.float32), KernelMemory.of(np.zeros(1, np.int32))
         watch(guarded(ACQUIRE, RELEASE, tiles=tiles), (blocks, 1, 1), z, flag)
         counts.append(len(asked))
     assert 0 < counts[1] <= 5 * counts[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from race_programs import Racy, watch
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope, Predicate
@@ -71,7 +71,7 @@ def guarded(
 
 
 def check(kernel, races: bool) -> None:
-    z, flag = np.zeros(4, np.float32), Memory.of(np.zeros(1, np.int32))
+    z, flag = np.zeros(4, np.float32), KernelMemory.of(np.zeros(1, np.int32))
     if races:
         with pytest.raises(UndefinedBehaviourError, match="race in kernel `guarded`: block"):
             watch(kernel, (6, 1, 1), z, flag)
@@ -117,7 +117,7 @@ def test_another_counter_hands_nothing_on():
     turn(k, own, BOTH, stored.result_token)
     kernel = k.finish()
     with pytest.raises(UndefinedBehaviourError, match="writes it too"):
-        watch(kernel, (3, 1, 1), np.zeros(4, np.float32), Memory.of(np.zeros(3, np.int32)))
+        watch(kernel, (3, 1, 1), np.zeros(4, np.float32), KernelMemory.of(np.zeros(3, np.int32)))
 
 
 def test_order_is_handed_on_from_block_to_block():
@@ -135,7 +135,7 @@ def test_order_is_handed_on_from_block_to_block():
         turn(k, after, RELEASE, stored.result_token)
         return k.finish()
 
-    flags = Memory.of(np.zeros(10, np.int32))
+    flags = KernelMemory.of(np.zeros(10, np.int32))
     watch(kernel(linked=True), (8, 1, 1), np.zeros(4, np.float32), flags)
     with pytest.raises(UndefinedBehaviourError, match="race in kernel `chain`"):
         watch(kernel(linked=False), (8, 1, 1), np.zeros(4, np.float32), flags)
@@ -170,7 +170,7 @@ def test_loads_and_stores_can_release_and_acquire():
         k.b.add(If(condition=first, then_body=sides[0], else_body=sides[1]))
         return k.finish()
 
-    z, flag = np.zeros(4, np.float32), Memory.of(np.zeros(1, np.int32))
+    z, flag = np.zeros(4, np.float32), KernelMemory.of(np.zeros(1, np.int32))
     watch(kernel(RELEASE, ACQUIRE), (2, 1, 1), z, flag)
     for orders in ((RELAXED, ACQUIRE), (RELEASE, RELAXED)):
         with pytest.raises(UndefinedBehaviourError, match="reads it"):
@@ -179,6 +179,6 @@ def test_loads_and_stores_can_release_and_acquire():
 
 def test_a_lock_that_many_blocks_take():
     kernel = guarded(BOTH, BOTH)
-    z, flag = np.zeros(4, np.float32), Memory.of(np.zeros(1, np.int32))
+    z, flag = np.zeros(4, np.float32), KernelMemory.of(np.zeros(1, np.int32))
     watch(kernel, (150, 1, 1), z, flag, threads=1)
     assert z.tolist() == [150] * 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from race_programs import Racy, watch
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import AtomicMode, Predicate
@@ -205,7 +205,7 @@ def test_two_tensors_over_one_memory_are_compared_by_address():
     k.load(k.cut(y, 2), k.index(0))
     kernel = k.finish()
     data = np.zeros(16, np.float32)
-    memories = [Memory.of(data)]
+    memories = [KernelMemory.of(data)]
     kernel.run(
         ONE, [data.ctypes.data, 4, 1, data.ctypes.data + 16, 4, 1], memories, race_check=True
     )
@@ -225,7 +225,7 @@ def test_atomics_of_one_block_are_ordered_with_each_other_only():
             k.b.add(LoadPtr(source=place))
         return k.finish()
 
-    memory = Memory.of(np.zeros(1, np.float32))
+    memory = KernelMemory.of(np.zeros(1, np.float32))
     watch(kernel(read=False), ONE, memory)
     with pytest.raises(UndefinedBehaviourError, match="updates atomically the element at"):
         watch(kernel(read=True), ONE, memory)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ready_bench import Bench, Newcomers
 
-from tilewright.backends.cuda.external import ExternalFunction
+from tilewright.backends.cuda.external import CudaExternalFunction
 from tilewright.backends.cuda.module import POINTER
 from tilewright.errors import DriverError
 from tilewright.runtime.devices.function import LaunchShape
@@ -33,7 +33,7 @@ def by_work(bench):
 
 def by_external_kernel(bench):
     bench.driver.kernels["other"] = bench.driver.kernels["mix"]
-    function = ExternalFunction(bench.device, PTX, "other", (POINTER, POINTER))
+    function = CudaExternalFunction(bench.device, PTX, "other", (POINTER, POINTER))
 
     def submit(z, x):
         addresses = (bench.tensors[z].address, bench.tensors[x].address)

@@ -19,7 +19,7 @@ from tilewright import f16  # noqa: E402
 from tilewright.backends.cuda.program import OPT_LEVEL  # noqa: E402
 from tilewright.kernels import matmul  # noqa: E402
 from tilewright.kernels.gemm.configs import choose_matmul  # noqa: E402
-from tilewright.kernels.gemm.operands import Request, product  # noqa: E402
+from tilewright.kernels.gemm.operands import ProductRequest, product  # noqa: E402
 from tilewright.tune import forcing  # noqa: E402
 
 SHARED_MEMORY = 227 << 10  # bytes that a block of sm_90 can have
@@ -31,7 +31,7 @@ def looked_at(m, n, k):
     Nobody else has that one, and of what was assembled before nothing would be heard.
     """
     a, b, out = (tw.meta(shape, f16, target="sm_90") for shape in ((m, k), (n, k), (m, n)))
-    wanted, _ = product(a, b, Request("matmul", out=out, transpose_b=True))
+    wanted, _ = product(a, b, ProductRequest("matmul", out=out, transpose_b=True))
     config = choose_matmul(wanted.form).updated(opt_level=OPT_LEVEL)
     with forcing("matmul", config), profiles._listening() as listener:
         return list(profiles._look(listener, lambda: matmul(a, b, out=out, transpose_b=True)))

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import tilewright as tw
-from tilewright.cli.tour import TOUR, Comparison, Refusal, Refused, Runs
+from tilewright.cli.tour import TOUR, ComparedResult, Refusal, Refused, Runs
 
 STEPS = [step for chapter in TOUR for step in chapter.steps]
 RUNS = [step for step in STEPS if isinstance(step, Runs)]
@@ -31,7 +31,7 @@ def device(request):
 @pytest.mark.parametrize("step", RUNS, ids=lambda step: step.what)
 def test_a_kernel_agrees_with_numpy(device, step):
     outcome = step.take()
-    assert isinstance(outcome, Comparison)
+    assert isinstance(outcome, ComparedResult)
     assert outcome.is_right, outcome
     assert outcome.to_json()["ok"]
 
@@ -59,6 +59,6 @@ def test_the_launch_after_a_failure_works(device):
 
 
 def test_a_comparison_can_fail():
-    assert Comparison("k", "", 1e-3, 1e-3).is_right
-    assert not Comparison("k", "", 1.1e-3, 1e-3).is_right
-    assert not Comparison("k", "", float("nan"), 1e-3).is_right
+    assert ComparedResult("k", "", 1e-3, 1e-3).is_right
+    assert not ComparedResult("k", "", 1.1e-3, 1e-3).is_right
+    assert not ComparedResult("k", "", float("nan"), 1e-3).is_right

@@ -11,11 +11,11 @@ from tilewright import Mut, Ref, f32
 from tilewright.bench import Effort, Timer
 from tilewright.dims import B, N
 from tilewright.tune import Config, Space, key_of
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.task import Task, poison, relative_error
 
 SPACE = Space(B=(4, 8, 16, 32))
-QUICK = Plan(
+QUICK = SearchPlan(
     near=math.inf,
     first=Effort(repetitions=2, warmup=0.0, rounds=1),
     last=Effort(repetitions=2, warmup=0.0),

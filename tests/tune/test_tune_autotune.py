@@ -18,10 +18,10 @@ from tilewright.tune import Config, Space, chosen, key_of, own_files
 from tilewright.tune import autotune as module
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.records import forget_tables, records_for
 
-PLAN = Plan(
+PLAN = SearchPlan(
     hopeless=math.inf,  # by a real clock, on a machine that does other things as well
     first=Effort(repetitions=1, warmup=0.0, rounds=1),
     last=Effort(repetitions=1, warmup=0.0, rounds=1),

@@ -13,10 +13,10 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.search import search
 
-QUICK = Plan(
+QUICK = SearchPlan(
     first=Effort(repetitions=2, warmup=0.0, rounds=1), last=Effort(repetitions=2, warmup=0.0)
 )
 B4, B8, B16, B32 = SPACE

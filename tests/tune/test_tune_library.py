@@ -15,7 +15,7 @@ from tilewright.kernels.tunables import TUNABLES, several, signed_sums
 from tilewright.tune import Config, Provenance, Record, Records, Space, forcing, key_of
 from tilewright.tune.attempts import Verdict
 from tilewright.tune.engine import tune
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.records import read_records, write_records
 from tilewright.tune.task import task_of
 from tilewright.tune.turns import in_turns
@@ -27,7 +27,7 @@ if str(BENCHMARKS) not in sys.path:
 import tune_library  # noqa: E402
 
 CPU = tw.Device("cpu")
-PLAN = Plan(
+PLAN = SearchPlan(
     finalists=1,
     hopeless=math.inf,
     first=Effort(repetitions=1, warmup=0.0, rounds=1),

@@ -15,7 +15,7 @@ from tilewright.backends.cuda.cubin import Resources
 from tilewright.tune import Config
 from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Plan
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.search import search, search_name
 from tilewright.tune.task import relative_error
 
@@ -328,7 +328,7 @@ def test_what_turns_wrong_in_the_run_off_does_not_win():
 )
 def test_plans_that_are_refused(wrong):
     with pytest.raises(TuneError, match="at least one finalist"):
-        Plan(**wrong)
+        SearchPlan(**wrong)
 
 
 def test_another_kernel_key_or_target_is_another_search():

@@ -10,7 +10,7 @@ from fake_clock import QUICK, SPACE, Bench
 from tilewright import OutOfMemoryError, TuneError
 from tilewright.tune import searches as module
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Found
+from tilewright.tune.plans import SearchResult
 from tilewright.tune.search import Search
 from tilewright.tune.searches import search_all
 
@@ -77,7 +77,7 @@ def test_one_that_finds_nothing_costs_no_other():
     broken._build = lambda config: 1 / 0
     found = by_name(searches(broken=broken, fine=fine))
     assert "4 failed: ZeroDivisionError" in str(found["broken"])
-    assert isinstance(found["fine"], Found)
+    assert isinstance(found["fine"], SearchResult)
 
 
 def test_one_that_cannot_be_made_or_concluded_costs_no_other(monkeypatch):

@@ -13,12 +13,12 @@ from functools import lru_cache
 from tilewright.analysis.intervals import I32, Interval, MachineType
 from tilewright.analysis.operations import (
     Greatest,
-    Held,
     Least,
     NonZero,
     Product,
     Quotient,
     Remainder,
+    Wrapped,
 )
 from tilewright.analysis.terms import Atom, Known, Linear, number
 from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, LaunchTerm, TileCount
@@ -185,16 +185,16 @@ def held(term: Linear, type: MachineType) -> Linear:
         return term
     if term.is_constant:
         return number(type.hold(term.range).low)
-    return Linear.of(Held(term, type))
+    return Linear.of(Wrapped(term, type))
 
 
 def unheld(term: Linear, bits: int) -> Linear:
     """A term congruent to this one modulo `2**bits`, with fewer wraps."""
-    if not any(isinstance(atom, Held) for atom in term.coefficients):
+    if not any(isinstance(atom, Wrapped) for atom in term.coefficients):
         return term
     total = number(term.constant)
     for atom, coefficient in term.coefficients.items():
-        inside = isinstance(atom, Held) and atom.type.bits >= bits
-        part = atom.value if inside and isinstance(atom, Held) else Linear.of(atom)
+        inside = isinstance(atom, Wrapped) and atom.type.bits >= bits
+        part = atom.value if inside and isinstance(atom, Wrapped) else Linear.of(atom)
         total += part.times(coefficient)
     return total

@@ -14,10 +14,18 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tilewright.analysis.arithmetic import greatest, least, product, quotient
-from tilewright.analysis.dataflow import Arm, Dataflow, Exit, Frame, Leaving, Rule, machine_type
+from tilewright.analysis.dataflow import (
+    Dataflow,
+    JoinedValue,
+    Leaving,
+    LoopFrame,
+    RegionEnd,
+    Rule,
+    machine_type,
+)
 from tilewright.analysis.formulas import FALSE, TRUE, Formula, all_of, any_of
 from tilewright.analysis.intervals import MachineType
-from tilewright.analysis.operations import Held
+from tilewright.analysis.operations import Wrapped
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
@@ -71,18 +79,20 @@ def _branch(flow: Dataflow, op: If) -> None:
         flow.narrow([number(-1)], guarded=True)
 
 
-def _join_branches(flow: Dataflow, op: If, condition: Formula, exits: tuple[Exit, Exit]) -> None:
+def _join_branches(
+    flow: Dataflow, op: If, condition: Formula, exits: tuple[RegionEnd, RegionEnd]
+) -> None:
     for place, value in enumerate(op.results):
         sources = [exit.values[place] for exit in exits]
         if _is_truth(value):
             then, other = (flow.formula(source) for source in sources)
             flow.formulas[value] = _choose(condition, then, other)
         elif machine_type(value) is not None:
-            arms = [Arm(flow.term(v), e.facts) for v, e in zip(sources, exits, strict=True)]
+            arms = [JoinedValue(flow.term(v), e.facts) for v, e in zip(sources, exits, strict=True)]
             flow.join(value, arms)
 
 
-def _take_results(flow: Dataflow, op: If, stays: Exit) -> None:
+def _take_results(flow: Dataflow, op: If, stays: RegionEnd) -> None:
     for value, source in zip(op.results, stays.values, strict=True):
         if _is_truth(value):
             flow.formulas[value] = flow.formula(source)
@@ -96,8 +106,8 @@ def _select(flow: Dataflow, op: Select) -> None:
         then, other = flow.formula(op.val_if_true), flow.formula(op.val_if_false)
         flow.formulas[op.result] = _choose(condition, then, other)
     elif machine_type(op.result) is not None:
-        then_arm = Arm(flow.term(op.val_if_true), condition.facts())
-        else_arm = Arm(flow.term(op.val_if_false), condition.negated().facts())
+        then_arm = JoinedValue(flow.term(op.val_if_true), condition.facts())
+        else_arm = JoinedValue(flow.term(op.val_if_false), condition.negated().facts())
         flow.join(op.result, (then_arm, else_arm))
 
 
@@ -126,7 +136,7 @@ _ROUNDS = 24  # further rounds of a loop nest
 _ROUNDS_EACH = 8  # more rounds for each loop of a level
 
 
-class _Stage(Enum):
+class _Assumption(Enum):
     """The assumption on one side of a carried integer, from the strongest to the weakest."""
 
     INITIAL = auto()  # bounded by its initial value
@@ -143,7 +153,7 @@ class _Side:
     initial: Linear
     type: MachineType
     bounds: tuple[Linear, ...]
-    stage: _Stage = _Stage.INITIAL
+    stage: _Assumption = _Assumption.INITIAL
 
     def confirm(self, ends: Sequence[tuple[Linear, Leaving]]) -> bool:
         """Whether every iteration keeps the bound; otherwise weaken it for the next round."""
@@ -152,13 +162,15 @@ class _Side:
             for bound in self.bounds
             for term, end in ends
         )
-        if self.stage is _Stage.OPEN:
+        if self.stage is _Assumption.OPEN:
             self.bounds = self._limit([term for term, _ in ends])
-            self.stage = _Stage.LIMITED if self.bounds else _Stage.NOTHING
+            self.stage = _Assumption.LIMITED if self.bounds else _Assumption.NOTHING
             return not self.bounds
         if not kept:
             self.bounds = ()
-            self.stage = _Stage.OPEN if self.stage is _Stage.INITIAL else _Stage.NOTHING
+            self.stage = (
+                _Assumption.OPEN if self.stage is _Assumption.INITIAL else _Assumption.NOTHING
+            )
         return kept
 
     def _limit(self, terms: Sequence[Linear]) -> tuple[Linear, ...]:
@@ -188,14 +200,16 @@ class _Carried:
     def assume_nothing(self) -> None:
         """Drop the assumptions on both sides."""
         for side in (self.low, self.high):
-            side.bounds, side.stage = (), _Stage.NOTHING
+            side.bounds, side.stage = (), _Assumption.NOTHING
 
     def define(self, flow: Dataflow, value: Value) -> None:
         """Define a value with the current assumptions."""
         flow.define_fresh(value, Origin.CARRIED, self.low.bounds, self.high.bounds)
 
 
-def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Frame]) -> Frame:
+def _carry(
+    flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], LoopFrame]
+) -> LoopFrame:
     """Analyse a loop until the assumptions on its carried integers hold; define its results."""
     arguments = op.regions[0].args[len(op.regions[0].args) - len(inits) :]
     carried: dict[int, _Carried] = {}
@@ -213,8 +227,8 @@ def _carry(flow: Dataflow, op: Op, inits: Sequence[Value], run: Callable[[], Fra
 
 
 def _settle(
-    flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], Frame]
-) -> Frame:
+    flow: Dataflow, op: Op, carried: dict[int, _Carried], run: Callable[[], LoopFrame]
+) -> LoopFrame:
     """Analyse rounds until one confirms its assumptions; each other round weakens one, so they end.
 
     A round of a loop analyses the loops inside it, each with rounds of its own. Nested loops
@@ -302,7 +316,7 @@ def _walk(flow: Dataflow, op: Walk) -> None:
 def _unwrapped(stop: Linear) -> Linear:
     """The end of a range whose body runs: a wrapped `start + n` is negative, its range empty."""
     atom = stop.atom
-    if isinstance(atom, Held) and atom.type.signed:
+    if isinstance(atom, Wrapped) and atom.type.signed:
         fits, found = atom.type.interval, atom.value.range
         if fits.low <= found.low and found.high < 2 * (fits.high + 1):
             return atom.value
@@ -313,7 +327,7 @@ def _loop(flow: Dataflow, op: Loop) -> None:
     frame = _carry(flow, op, op.init_values, lambda: flow.iterate(op.body, (), guarded=True))
     for place, value in enumerate(op.results):
         if machine_type(value) is not None:
-            ends = [Arm(term, end.facts) for term, end in _handed_on(frame.breaks, place)]
+            ends = [JoinedValue(term, end.facts) for term, end in _handed_on(frame.breaks, place)]
             if ends:
                 flow.join(value, ends, Origin.CARRIED)
     _go_on_behind(flow, op)

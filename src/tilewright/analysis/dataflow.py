@@ -18,7 +18,7 @@ from typing import Any
 from tilewright.analysis.arithmetic import greatest, held, least
 from tilewright.analysis.formulas import OPAQUE, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval, MachineType
-from tilewright.analysis.operations import Held
+from tilewright.analysis.operations import Wrapped
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Linear, Origin, Variable
 from tilewright.dtypes import Element
@@ -29,12 +29,12 @@ from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck, NotEmpty, Requ
 from tilewright.ir.types import TileType
 
 __all__ = [
-    "Arm",
     "Dataflow",
-    "Exit",
-    "Frame",
+    "JoinedValue",
     "Leaving",
+    "LoopFrame",
     "Obligation",
+    "RegionEnd",
     "Rule",
     "Wanted",
     "is_followed",
@@ -81,7 +81,7 @@ def _integer(bits: int, signed: bool) -> MachineType:
 
 
 @dataclass(frozen=True)
-class Arm:
+class JoinedValue:
     """One of the values of a join, with the facts at its definition."""
 
     term: Linear
@@ -97,7 +97,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Exit:
+class RegionEnd:
     """The end of a region: its terminator, and the facts that hold there and not outside."""
 
     op: Op | None
@@ -115,7 +115,7 @@ class Exit:
 
 
 @dataclass
-class Frame:
+class LoopFrame:
     """A loop being analysed: every way to its next iteration, and every way out by `break`."""
 
     continues: list[Leaving] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Dataflow:
         self.rounds_left = 0  # further rounds of the loops around
         self._from_memory: set[Value] = set()
         self._serials = count()
-        self._loops: list[tuple[Frame, Scope]] = []
+        self._loops: list[tuple[LoopFrame, Scope]] = []
 
     def run(self, function: Function) -> None:
         """Analyse a whole function."""
@@ -238,7 +238,7 @@ class Dataflow:
     def hold(self, term: Linear, type_: MachineType) -> Linear:
         """A term wrapped to a machine type; the facts here may show that it fits."""
         result = held(term, type_)
-        if isinstance(result.atom, Held):
+        if isinstance(result.atom, Wrapped):
             fits = type_.interval
             if self.scope.proves(term - fits.low) and self.scope.proves(-term + fits.high):
                 return term
@@ -294,7 +294,7 @@ class Dataflow:
         self.obligations[op] = found
         return found
 
-    def join(self, value: Value, arms: Sequence[Arm], origin: Origin = Origin.JOIN) -> None:
+    def join(self, value: Value, arms: Sequence[JoinedValue], origin: Origin = Origin.JOIN) -> None:
         """Define a value that is one of several."""
         if all(arm.term == arms[0].term for arm in arms):
             self.terms[value] = arms[0].term
@@ -335,23 +335,23 @@ class Dataflow:
         self.scope = Scope(self.scope, guarded=guarded, looped=looped)
         self.scope.add(*facts)
 
-    def region(self, block: Block, facts: Iterable[Linear]) -> Exit:
+    def region(self, block: Block, facts: Iterable[Linear]) -> RegionEnd:
         """Analyse a block that runs only where some facts hold."""
         outer = self.scope
         with self.inside(facts, guarded=True):
             self.walk(block)
-            return Exit(block.ops[-1] if block.ops else None, self.facts_since(outer))
+            return RegionEnd(block.ops[-1] if block.ops else None, self.facts_since(outer))
 
-    def iterate(self, block: Block, facts: Iterable[Linear], guarded: bool) -> Frame:
+    def iterate(self, block: Block, facts: Iterable[Linear], guarded: bool) -> LoopFrame:
         """Analyse a loop's body once, as any of its iterations."""
-        frame = Frame()
+        frame = LoopFrame()
         self._loops.append((frame, self.scope))
         with self.inside(facts, guarded=guarded, looped=True):
             self.walk(block)
         self._loops.pop()
         return frame
 
-    def leave(self, values: Sequence[Value], way: Callable[[Frame], list[Leaving]]) -> None:
+    def leave(self, values: Sequence[Value], way: Callable[[LoopFrame], list[Leaving]]) -> None:
         """Record the end of an iteration of the innermost loop."""
         frame, outer = self._loops[-1]
         terms = tuple(self.term(v) if machine_type(v) is not None else None for v in values)

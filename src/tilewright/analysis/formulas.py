@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilewright.analysis.terms import Linear, Numbers
+from tilewright.analysis.terms import Linear, TermIntervals
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.launch_terms import LaunchTerm
 
@@ -42,7 +42,7 @@ class Formula(ABC):
         """Terms that are at least zero wherever it is true."""
         return ()
 
-    def truth(self, numbers: Numbers) -> bool | None:
+    def truth(self, numbers: TermIntervals) -> bool | None:
         """Whether it is true, if the intervals decide."""
         return None
 
@@ -95,7 +95,7 @@ class AtLeastZero(Formula):
     def facts(self) -> tuple[Linear, ...]:
         return (self.term,)
 
-    def truth(self, numbers: Numbers) -> bool | None:
+    def truth(self, numbers: TermIntervals) -> bool | None:
         interval = numbers.of(self.term)
         if interval.low >= 0:
             return True
@@ -148,7 +148,7 @@ class AllOf(Several):
     def facts(self) -> tuple[Linear, ...]:
         return tuple(fact for part in self.parts for fact in part.facts())
 
-    def truth(self, numbers: Numbers) -> bool | None:
+    def truth(self, numbers: TermIntervals) -> bool | None:
         found = {part.truth(numbers) for part in self.parts}
         if False in found:
             return False
@@ -167,10 +167,10 @@ class AnyOf(Several):
 
     def facts(self) -> tuple[Linear, ...]:
         # A part that no launch satisfies is never the true one.
-        possible = [part for part in self.parts if part.truth(Numbers()) is not False]
+        possible = [part for part in self.parts if part.truth(TermIntervals()) is not False]
         return possible[0].facts() if len(possible) == 1 else ()
 
-    def truth(self, numbers: Numbers) -> bool | None:
+    def truth(self, numbers: TermIntervals) -> bool | None:
         found = {part.truth(numbers) for part in self.parts}
         if True in found:
             return True

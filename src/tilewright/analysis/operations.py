@@ -1,7 +1,7 @@
 """Non-linear operations on terms, as atoms.
 
-Each is a mathematical function of its parts; `Held` is a wrap to a machine type. Build them through
-`arithmetic`, which simplifies.
+Each is a mathematical function of its parts; `Wrapped` is a wrap to a machine type. Build them
+through `arithmetic`, which simplifies.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.analysis.intervals import Interval, MachineType
-from tilewright.analysis.terms import Atom, Known, Linear, Numbers
+from tilewright.analysis.terms import Atom, Known, Linear, TermIntervals
 
-__all__ = ["Greatest", "Held", "Least", "NonZero", "Product", "Quotient", "Remainder"]
+__all__ = ["Greatest", "Least", "NonZero", "Product", "Quotient", "Remainder", "Wrapped"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Extremum(Atom):
 class Least(Extremum):
     """The minimum of several terms."""
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         found = [numbers.of(term) for term in self.choices]
         return Interval(min(i.low for i in found), min(i.high for i in found))
 
@@ -45,7 +45,7 @@ class Least(Extremum):
 class Greatest(Extremum):
     """The maximum of several terms."""
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         found = [numbers.of(term) for term in self.choices]
         return Interval(max(i.low for i in found), max(i.high for i in found))
 
@@ -69,7 +69,7 @@ class Pair(Atom):
 class Quotient(Pair):
     """Python's `//`."""
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         return numbers.of(self.dividend).floor_divide(numbers.of(self.divisor))
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Quotient(Pair):
 class Remainder(Pair):
     """Python's `%`."""
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         return numbers.of(self.dividend).floor_remainder(numbers.of(self.divisor))
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class Product(Atom):
     def _key(self) -> tuple[Any, ...]:
         return (frozenset(self.factors),)
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         found = [numbers.at(factor) for factor in self.factors]
         return found[0] * found[-1]
 
@@ -116,7 +116,7 @@ class NonZero(Atom):
 
     value: Linear
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         return numbers.of(self.value).without_zero()
 
     @property
@@ -128,13 +128,13 @@ class NonZero(Atom):
 
 
 @dataclass(frozen=True, eq=False)
-class Held(Atom):
+class Wrapped(Atom):
     """A sum wrapped to a machine type."""
 
     value: Linear
     type: MachineType
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         return self.type.hold(numbers.of(self.value))
 
     @property

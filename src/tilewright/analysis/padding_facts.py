@@ -12,11 +12,11 @@ from itertools import chain
 from tilewright.analysis.padding_numbers import Number
 from tilewright.ir.launch_terms import Extent
 
-__all__ = ["NOTHING", "Lane", "Lanes", "Origin", "joined"]
+__all__ = ["NOTHING", "CutAxis", "Lane", "Lanes", "joined"]
 
 
 @dataclass(frozen=True)
-class Origin:
+class CutAxis:
     """An axis of a tensor that is cut into tiles."""
 
     extent: Extent
@@ -43,10 +43,10 @@ class Lanes:
     """
 
     uniform: Number | None = None
-    by_origin: Mapping[Origin, Lane] = field(default_factory=dict)
+    by_origin: Mapping[CutAxis, Lane] = field(default_factory=dict)
     is_carried: bool = False
 
-    def at(self, origin: Origin) -> Number | None:
+    def at(self, origin: CutAxis) -> Number | None:
         """The number in the padding of an origin."""
         lane = self.by_origin.get(origin)
         return self.uniform if lane is None else lane.value
@@ -63,7 +63,7 @@ NOTHING = Lanes()  # of a tile that is not tracked
 
 def joined(left: Lanes, right: Lanes) -> Lanes:
     """The join of two facts; an origin unknown to one side is left out."""
-    lanes: dict[Origin, Lane] = {}
+    lanes: dict[CutAxis, Lane] = {}
     for origin in chain(left.by_origin, right.by_origin):
         one, other = left.by_origin.get(origin), right.by_origin.get(origin)
         known = one or other

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from tilewright.analysis.padding_facts import NOTHING, Lane, Lanes, Origin, joined
+from tilewright.analysis.padding_facts import NOTHING, CutAxis, Lane, Lanes, joined
 from tilewright.analysis.padding_numbers import Number, folded, is_identity
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
@@ -25,7 +25,7 @@ from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.elementwise import Bitcast, Fma, FPowI, Pow, Select
-from tilewright.ir.ops.families import Binary, Comparison, Conversion, Unary
+from tilewright.ir.ops.families import Binary, ComparisonOp, Conversion, Unary
 from tilewright.ir.ops.internal import (
     Averaged,
     BlockIndex,
@@ -172,7 +172,7 @@ def _load(walker: _Walker, op: LoadView) -> None:
     if not isinstance(type_, PartitionViewType) or type_.padding is None:
         return
     number = _PADDINGS[type_.padding]
-    lanes: dict[Origin, Lane] = {}
+    lanes: dict[CutAxis, Lane] = {}
     for axis in range(len(type_.tile)):
         origin = _loaded_axis(walker, op, axis)
         if origin is not None:
@@ -196,7 +196,7 @@ _PADDINGS: dict[Padding, Number] = {
 }
 
 
-def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> Origin | None:
+def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> CutAxis | None:
     """The axis that a load reads along, if it may reach the last tile there.
 
     The check of the index names the axis by the dim that the signature ties it to; fixed extents
@@ -212,7 +212,7 @@ def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> Origin | None:
         return None
     is_fixed = _constant_index(walker, op, axis) is not None
     if is_fixed or walker.visits_all(check.index, term):
-        return Origin(Extent(term.param, term.axis), term.tile)
+        return CutAxis(Extent(term.param, term.axis), term.tile)
     return None
 
 
@@ -223,7 +223,7 @@ def _elementwise(walker: _Walker, op: Op) -> None:
 def _combined(walker: _Walker, op: Op) -> Lanes:
     given = [walker.of(value) for value in op.operands]
     origins = dict.fromkeys(chain.from_iterable(lanes.by_origin for lanes in given))
-    found: dict[Origin, Lane] = {}
+    found: dict[CutAxis, Lane] = {}
     for origin in origins:
         lanes = [lane for each in given if (lane := each.by_origin.get(origin)) is not None]
         if len({lane.axis for lane in lanes}) == 1:
@@ -242,7 +242,7 @@ def _combined(walker: _Walker, op: Op) -> Lanes:
     return Lanes(uniform, found, is_carried)
 
 
-def _value_at(op: Op, given: list[Lanes], origin: Origin) -> Number | None:
+def _value_at(op: Op, given: list[Lanes], origin: CutAxis) -> Number | None:
     """The padding of an origin in an op's result."""
     numbers = [each.at(origin) for each in given]
     if isinstance(op, Fma) and (given[0].is_carried or given[1].is_carried):
@@ -301,7 +301,7 @@ def _reduce(walker: _Walker, op: Reduce | Scan) -> None:
     """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
     for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
         lanes = walker.of(source)
-        found: dict[Origin, Lane] = {}
+        found: dict[CutAxis, Lane] = {}
         for origin, lane in lanes.by_origin.items():
             if lane.axis == op.dim:
                 is_told = (
@@ -348,7 +348,7 @@ def _product(walker: _Walker, op: MmaF | MmaI) -> None:
     """Zero rows and columns give zeros, to which the accumulator is added."""
     rank = len(_shape(op.result))
     total = walker.of(op.acc)
-    found: dict[Origin, Lane] = {}
+    found: dict[CutAxis, Lane] = {}
     for side, axis in ((op.lhs, rank - 2), (op.rhs, rank - 1)):
         for origin, lane in walker.of(side).by_origin.items():
             if lane.axis == axis and origin not in found:
@@ -370,7 +370,7 @@ def _kept(walker: _Walker, op: Op) -> None:
 _RULES: dict[type[Op], _Rule] = {
     Constant: _constant,
     LoadView: _load,
-    **dict.fromkeys((Unary, Binary, Comparison, Conversion, Fma, Pow, FPowI), _elementwise),
+    **dict.fromkeys((Unary, Binary, ComparisonOp, Conversion, Fma, Pow, FPowI), _elementwise),
     **dict.fromkeys((FloorDiv, FloorMod, ReadAs), _elementwise),
     Bitcast: _not_followed,
     Select: _select,

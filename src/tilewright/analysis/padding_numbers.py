@@ -31,7 +31,7 @@ from tilewright.ir.ops.elementwise import (
     Select,
     SubF,
 )
-from tilewright.ir.ops.families import Comparison, Conversion
+from tilewright.ir.ops.families import ComparisonOp, Conversion
 from tilewright.ir.ops.internal import FloorDiv, FloorMod, ReadAs
 from tilewright.ir.types import TileType
 
@@ -145,7 +145,7 @@ def _computed(op: Op, numbers: list[Number]) -> Number | None:
     element = type_.element if isinstance(type_, TileType) else None
     if not isinstance(element, Element):
         return None
-    if isinstance(op, Comparison):
+    if isinstance(op, ComparisonOp):
         return int(_COMPARED[op.comparison_predicate](*numbers))
     if isinstance(op, OrI | AndI) and element is Element.I1:
         return int(any(numbers) if isinstance(op, OrI) else all(numbers))

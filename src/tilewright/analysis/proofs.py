@@ -91,7 +91,7 @@ class Scope:
 
     def proves(self, term: Linear) -> bool:
         """Whether the term is proved to be at least zero here."""
-        return term.range.low >= 0 or _Search(self).run(term, _DEPTH)
+        return term.range.low >= 0 or _ProofSearch(self).run(term, _DEPTH)
 
     @property
     def is_surely_unreachable(self) -> bool:
@@ -103,7 +103,7 @@ class Scope:
         return any(self.proves(-fact - 1) for fact in self.facts)
 
 
-class _Search:
+class _ProofSearch:
     """One proof attempt."""
 
     def __init__(self, scope: Scope) -> None:

@@ -23,15 +23,15 @@ __all__ = [
     "Atom",
     "Known",
     "Linear",
-    "Numbers",
     "Origin",
+    "TermIntervals",
     "Variable",
     "atoms_of",
     "number",
 ]
 
 
-class Numbers:
+class TermIntervals:
     """The numeric intervals of terms. This class assumes only the limits of every launch."""
 
     def of(self, term: Linear) -> Interval:
@@ -47,7 +47,7 @@ class Numbers:
         return atom.bounds
 
 
-_EVERY_LAUNCH = Numbers()
+_EVERY_LAUNCH = TermIntervals()
 _LONGEST_TEXT = 200  # of one atom in a message
 
 
@@ -82,7 +82,7 @@ class Atom(ABC):
         return type(self), tuple(getattr(self, f.name) for f in fields(cast("Any", self)))
 
     @abstractmethod
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         """Its interval, from the intervals of its parts."""
 
     @property
@@ -197,7 +197,7 @@ class Linear:
         """Its interval over all launches."""
         return self.interval(_EVERY_LAUNCH)
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         """Its interval, from the intervals of its atoms."""
         low = high = self.constant
         for atom, coefficient in self.coefficients.items():
@@ -272,7 +272,7 @@ class Known(Atom):
     term: LaunchTerm
     bounds: Interval
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         return numbers.known(self)
 
     def __str__(self) -> str:
@@ -310,7 +310,7 @@ class Variable(Atom):
     lowers: tuple[Linear, ...] = field(compare=False, default=())
     uppers: tuple[Linear, ...] = field(compare=False, default=())
 
-    def interval(self, numbers: Numbers) -> Interval:
+    def interval(self, numbers: TermIntervals) -> Interval:
         low = max([self.bounds.low, *(numbers.of(term).low for term in self.lowers)])
         high = min([self.bounds.high, *(numbers.of(term).high for term in self.uppers)])
         # An empty range belongs to code that never runs: any answer is sound there.

@@ -23,7 +23,7 @@ from tilewright.bytecode.tags import (
 from tilewright.bytecode.write.attributes import Tables, put_tagged
 from tilewright.bytecode.write.debug import DebugWriter
 from tilewright.bytecode.write.ops import BodyWriter
-from tilewright.bytecode.write.stream import Stream
+from tilewright.bytecode.write.stream import ByteStream
 from tilewright.deep_calls import with_room
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Op, Version
@@ -70,7 +70,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
 
     globals_ = _write_globals(module, tables)
 
-    stream = Stream(MAGIC)
+    stream = ByteStream(MAGIC)
     stream += bytes((*version, 0, 0))
     base = _put_section(stream, Section.FUNCTIONS, functions)
     if module.globals:
@@ -81,7 +81,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
         _put_section(stream, Section.DEBUG, debug.section())
     _put_section(stream, Section.TYPES, tables.types.section())
     if version >= PRODUCER_SINCE:
-        producer = Stream()
+        producer = ByteStream()
         name = f"tilewright {VERSION}" if module.producer is None else module.producer
         producer.put_varint(tables.strings.text(name))
         _put_section(stream, Section.PRODUCER, bytes(producer))
@@ -95,7 +95,7 @@ def _written(module: Module, version: Version, locations: bool) -> Encoded:
     )
 
 
-def _put_section(stream: Stream, section: Section, payload: bytes) -> int:
+def _put_section(stream: ByteStream, section: Section, payload: bytes) -> int:
     """Append a section; return the offset of its payload."""
     alignment = ALIGNMENT[section]
     stream.append(section | (HAS_ALIGNMENT if alignment > 1 else 0))
@@ -112,7 +112,7 @@ def _write_functions(
     module: Module, tables: Tables, debug: DebugWriter | None
 ) -> tuple[bytes, list[tuple[int, Op]], dict[str, int]]:
     """Return the function section, and the offsets in it of each op and each body."""
-    stream = Stream()
+    stream = ByteStream()
     bodies: dict[str, int] = {}
     starts: list[tuple[int, Op]] = []
     stream.put_varint(len(module.functions))
@@ -131,7 +131,7 @@ def _write_functions(
     return bytes(stream), starts, bodies
 
 
-def _put_header(stream: Stream, function: Function, tables: Tables) -> None:
+def _put_header(stream: ByteStream, function: Function, tables: Tables) -> None:
     hinted = 0 if function.hints is None else FunctionFlag.HINTS
     stream.put_varint(tables.strings.text(function.name))
     stream.put_varint(tables.types.type(function.type))
@@ -140,7 +140,7 @@ def _put_header(stream: Stream, function: Function, tables: Tables) -> None:
 
 def _write_globals(module: Module, tables: Tables) -> bytes:
     """Return the global section."""
-    stream = Stream()
+    stream = ByteStream()
     stream.put_varint(len(module.globals))
     for held in module.globals:
         stream.put_varint(tables.strings.text(held.name))

@@ -22,7 +22,7 @@ from tilewright.analysis.facts import analyse
 from tilewright.analysis.formulas import AtLeastZero, Formula
 from tilewright.analysis.hoisting import find_hoisted
 from tilewright.analysis.proofs import Scope
-from tilewright.analysis.terms import Known, Linear, Numbers, atoms_of
+from tilewright.analysis.terms import Known, Linear, TermIntervals, atoms_of
 from tilewright.check import reasons
 from tilewright.check.corners import certain_violation, closed, is_exact
 from tilewright.check.launch import (
@@ -34,7 +34,7 @@ from tilewright.check.launch import (
     Precondition,
     StepAboveZero,
 )
-from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
+from tilewright.check.ledger import Ledger, LedgerEntry, Rung
 from tilewright.check.placement import Placement
 from tilewright.check.removal import without_checks
 from tilewright.check.violations import (
@@ -116,7 +116,7 @@ class _Settlement:
             self.violations.append(RequireNotLaunchKnown(op.loc, op.text, name, why))
             return
         self.gone.add(op)
-        truth = formula.truth(Numbers())
+        truth = formula.truth(TermIntervals())
         if truth is False:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         elif truth is None or _counts_blocks(formula):
@@ -128,7 +128,7 @@ class _Settlement:
         if wanted is None:
             return
         formula = AtLeastZero(wanted.term)
-        if formula.truth(Numbers()) is False and not wanted.guarded:
+        if formula.truth(TermIntervals()) is False and not wanted.guarded:
             self.violations.append(RequireNeverHolds(op.loc, op.text))
         else:
             premises = tuple(fact for fact in wanted.facts if fact.is_evaluable)
@@ -143,7 +143,7 @@ class _Settlement:
             return
         open_goals = self._unproved(obligation)
         if not open_goals:
-            self._settle(op, Outcome.PROVED, reasons.why_proved(index, count, scope))
+            self._settle(op, Rung.PROVED, reasons.why_proved(index, count, scope))
             return
         wrong = certain_violation(index, count, scope)
         if wrong is not None:
@@ -156,7 +156,7 @@ class _Settlement:
         if self._can_launch((index, count), guarded):
             goals = tuple(closed(goal, premises) for goal in open_goals)
             self._at_launch(IndexInRange(op.loc, guarded, premises, op.site, index, count, goals))
-            self._settle(op, Outcome.LAUNCH, reasons.why_at_launch(index, count))
+            self._settle(op, Rung.LAUNCH, reasons.why_at_launch(index, count))
             return
         self._keep_index(obligation, op, reasons.why_kept(index, count))
 
@@ -198,12 +198,12 @@ class _Settlement:
         if self.placement is Placement.ALL_IN_KERNEL:
             self._kept(obligation, reasons.FORCED)
         elif len(self._unproved(obligation)) < len(obligation.goals):
-            self._settle(op, Outcome.PROVED, f"`{divisor}` is never zero")
+            self._settle(op, Rung.PROVED, f"`{divisor}` is never zero")
         elif divisor.is_constant:
             self.violations.append(ZeroDivisor(op.loc))
         elif self._can_launch((divisor,), guarded):
             self._at_launch(DivisorNotZero(op.loc, guarded, self._premises(scope), divisor))
-            self._settle(op, Outcome.LAUNCH, f"at launch: `{divisor}` must not be zero")
+            self._settle(op, Rung.LAUNCH, f"at launch: `{divisor}` must not be zero")
         else:
             self._kept(obligation, reasons.why_divisor_kept(divisor))
 
@@ -212,11 +212,11 @@ class _Settlement:
     def _step(self, obligation: Obligation, op: StepCheck) -> None:
         step = obligation.subject
         if not self._unproved(obligation):
-            self._settle(op, Outcome.PROVED, f"`{step}` is above zero")
+            self._settle(op, Rung.PROVED, f"`{step}` is above zero")
         elif step.is_launch_known:
             premises = self._premises(obligation.scope)
             self._at_launch(StepAboveZero(op.loc, False, premises, step))
-            self._settle(op, Outcome.LAUNCH, f"at launch: `{step}` must be above zero")
+            self._settle(op, Rung.LAUNCH, f"at launch: `{step}` must be above zero")
         else:
             unknown = next(iter(step.variables()), None)
             why = unknown.origin.value if unknown else ""
@@ -232,7 +232,7 @@ class _Settlement:
         """Add a launch check, once for equal ones."""
         self.launch_checks.setdefault(check, check)
 
-    def _settle(self, op: Check, outcome: Outcome, reason: str) -> None:
+    def _settle(self, op: Check, outcome: Rung, reason: str) -> None:
         self.gone.add(op)
         self._enter(op, outcome, reason)
 
@@ -242,14 +242,14 @@ class _Settlement:
         checks = [op for op in function.walk() if isinstance(op, BoundsCheck | DivisorCheck)]
         for place, op in zip(self.kept, checks, strict=True):
             if op in hoisted:
-                self.entries[place] = replace(self.entries[place], outcome=Outcome.HOISTED)
+                self.entries[place] = replace(self.entries[place], outcome=Rung.HOISTED)
 
     def _kept(self, obligation: Obligation, reason: str) -> None:
         self.kept.append(len(self.entries))
-        outcome = Outcome.IN_PLACE if obligation.scope.is_in_loop else Outcome.HOISTED
+        outcome = Rung.IN_PLACE if obligation.scope.is_in_loop else Rung.HOISTED
         self._enter(obligation.op, outcome, reason)
 
-    def _enter(self, op: Check, outcome: Outcome, reason: str) -> None:
+    def _enter(self, op: Check, outcome: Rung, reason: str) -> None:
         if isinstance(op, BoundsCheck):
             subject, axis = op.site.subject, op.site.axis
         elif isinstance(op, StepCheck):

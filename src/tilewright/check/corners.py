@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.analysis.operations import Greatest, Held, Least, Product, Quotient, Remainder
+from tilewright.analysis.operations import Greatest, Least, Product, Quotient, Remainder, Wrapped
 from tilewright.analysis.proofs import Scope
 from tilewright.analysis.terms import Atom, Known, Linear, Origin, Variable
 
@@ -112,13 +112,13 @@ def _product_is_exact(atom: Product) -> bool:
     return len(varying) <= 1 and all(_is_atom_exact(factor) for factor in varying)
 
 
-def _held_is_exact(atom: Held) -> bool:
+def _held_is_exact(atom: Wrapped) -> bool:
     return _keeps_ends(atom.value)
 
 
 _EXACT: dict[type[Atom], Callable[..., bool]] = {
     Greatest: _choice_is_exact,
-    Held: _held_is_exact,
+    Wrapped: _held_is_exact,
     Known: lambda _: True,
     Least: _choice_is_exact,
     Product: _product_is_exact,

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval
-from tilewright.analysis.terms import Atom, Known, Linear, Numbers, atoms_of
+from tilewright.analysis.terms import Atom, Known, Linear, TermIntervals, atoms_of
 from tilewright.errors import InternalError
 from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
 from tilewright.ir.ops.internal import CheckSite
@@ -38,7 +38,7 @@ _DEEPEST = 8
 Environment = Mapping[LaunchTerm, int]
 
 
-class _AtLaunch(Numbers):
+class _AtLaunch(TermIntervals):
     """Numeric intervals of terms in one launch, narrowed by the facts at one place."""
 
     def __init__(self, environment: Environment, premises: tuple[Linear, ...]) -> None:
@@ -156,11 +156,11 @@ class LaunchCheck(ABC):
         """The terms that it constrains."""
 
     @abstractmethod
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         """Whether it holds, given that the code is reached."""
 
     @abstractmethod
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         """The problem, without the numbers."""
 
 
@@ -182,10 +182,10 @@ class IndexInRange(LaunchCheck):
     def _formula(self) -> Formula:
         return AllOf(tuple(AtLeastZero(goal) for goal in self.goals))
 
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         return all(numbers.of(goal).low >= 0 for goal in self.goals)
 
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         index, count = numbers.of(self.index), numbers.of(self.count)
         if index.low == index.high:
             reach = f"index {index.low}"
@@ -207,10 +207,10 @@ class AxisNotEmpty(LaunchCheck):
     def _formula(self) -> Formula:
         return AtLeastZero(self.count - 1)
 
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         return numbers.of(self.count).low > 0
 
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         return f"{_axis(self.site)}: an index is checked in the kernel, but the axis is empty"
 
 
@@ -223,11 +223,11 @@ class DivisorNotZero(LaunchCheck):
     def _terms(self) -> Iterable[Linear]:
         return (self.divisor,)
 
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         found = numbers.of(self.divisor)
         return found.low > 0 or found.high < 0
 
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         found = numbers.of(self.divisor)
         if found.low == found.high:
             return f"the divisor `{self.divisor}` is zero"
@@ -246,10 +246,10 @@ class StepAboveZero(LaunchCheck):
     def _formula(self) -> Formula:
         return AtLeastZero(self.step - 1)
 
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         return numbers.of(self.step).low > 0
 
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         return f"the step of `range`, `{self.step}`, is {numbers.of(self.step).low}, not above zero"
 
 
@@ -268,10 +268,10 @@ class Precondition(LaunchCheck):
     def _formula(self) -> Formula:
         return self.formula
 
-    def _is_met(self, numbers: Numbers) -> bool:
+    def _is_met(self, numbers: TermIntervals) -> bool:
         return self.formula.truth(numbers) is True
 
-    def _problem(self, numbers: Numbers) -> str:
+    def _problem(self, numbers: TermIntervals) -> str:
         return f"the kernel requires `{self.text}`"
 
 

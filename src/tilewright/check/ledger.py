@@ -11,10 +11,10 @@ from typing import Any
 
 from tilewright.source import Location
 
-__all__ = ["Counts", "Ledger", "LedgerEntry", "Outcome"]
+__all__ = ["Counts", "Ledger", "LedgerEntry", "Rung"]
 
 
-class Outcome(Enum):
+class Rung(Enum):
     """The rung of the ladder that settled a check, the best first."""
 
     PROVED = "proved"
@@ -25,14 +25,14 @@ class Outcome(Enum):
     @property
     def is_in_kernel(self) -> bool:
         """Whether the check runs in the kernel."""
-        return self in (Outcome.HOISTED, Outcome.IN_PLACE)
+        return self in (Rung.HOISTED, Rung.IN_PLACE)
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
     """One check."""
 
-    outcome: Outcome
+    outcome: Rung
     location: Location | None
     subject: str  # the indexed object or the divisor, as in the source
     axis: int | None  # None for a divisor
@@ -69,7 +69,7 @@ class Ledger:
     def counts(self) -> Counts:
         """Number of checks by outcome."""
         found = [entry.outcome for entry in self.entries]
-        return Counts(*(found.count(outcome) for outcome in Outcome))
+        return Counts(*(found.count(outcome) for outcome in Rung))
 
     @property
     def in_kernel(self) -> tuple[LedgerEntry, ...]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.analysis.padding_facts import Lane, Lanes, Origin
+from tilewright.analysis.padding_facts import CutAxis, Lane, Lanes
 from tilewright.analysis.padding_lanes import padding_lanes
 from tilewright.analysis.padding_numbers import is_identity
 from tilewright.ir.attributes import FloatIdentity, IntIdentity
@@ -104,8 +104,8 @@ def _noticing(
 ) -> Iterator[PaddedReduction]:
     if isinstance(op, Scan) and not op.reverse:
         return  # padding follows all elements of a scan, and is combined with none
-    found: dict[Origin, tuple[Lane, str]] = {}
-    neutral: set[Origin] = set()  # one of several tiles that are reduced together decides
+    found: dict[CutAxis, tuple[Lane, str]] = {}
+    neutral: set[CutAxis] = set()  # one of several tiles that are reduced together decides
     for source, identity in zip(op.sources, op.identities, strict=True):
         for origin, lane in _along(lanes, source, op.dim):
             if is_identity(lane.value, identity):
@@ -130,14 +130,14 @@ def _multiplied(
 
 def _along(
     lanes: Mapping[Value, Lanes], value: Value, axis: int
-) -> Iterator[tuple[Origin, Lane]]:  # fmt: skip
+) -> Iterator[tuple[CutAxis, Lane]]:  # fmt: skip
     known = lanes.get(value)
     for origin, lane in () if known is None else known.by_origin.items():
         if lane.axis == axis and not lane.is_masked:
             yield origin, lane
 
 
-def _note(location: Location, origin: Origin, lane: Lane, padding: str) -> PaddedReduction:
+def _note(location: Location, origin: CutAxis, lane: Lane, padding: str) -> PaddedReduction:
     became = "" if lane.value is None else f"the {lane.value:g} that its padding has become"
     if lane.as_loaded and lane.value is not None:
         became = f"the {lane.value:g} that the last tile is padded with"

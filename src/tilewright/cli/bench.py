@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.bench import Ceilings, Effort, Timer, machine_facts, measure_ceilings
-from tilewright.cli.bench_cases import CASES, Case, Row, measure_case
+from tilewright.cli.bench_cases import CASES, Case, CaseResult, measure_case
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.errors import DriverError, LaunchError
@@ -79,11 +79,11 @@ def _open(place: str | None) -> Device:
     return found
 
 
-def _failed(row: Row) -> bool:
+def _failed(row: CaseResult) -> bool:
     return "tilewright" in row.found.failures
 
 
-def _plain(row: Row, ceilings: Ceilings) -> dict[str, Any]:
+def _plain(row: CaseResult, ceilings: Ceilings) -> dict[str, Any]:
     seconds = row.found.seconds("tilewright")
     has_peer = row.peer is not None and row.peer in row.found
     return {
@@ -105,7 +105,7 @@ def _rate(number: float) -> str:
     return f"{number / 1e12:.3g} T" if number >= 1e12 else f"{number / 1e9:.3g} G"
 
 
-def _table(rows: list[Row], ceilings: Ceilings) -> Table:
+def _table(rows: list[CaseResult], ceilings: Ceilings) -> Table:
     table = Table(
         "kernel", "size", "us", "of ceiling", "peer", "us", "times as fast", "noise", box=None,
         title=f"ceilings: {_rate(ceilings.bandwidth)}B/s copied,"

@@ -20,7 +20,7 @@ import tilewright as tw
 from tilewright import kernels
 from tilewright.bench import Candidate, Comparison, Timer, Work, compare
 
-__all__ = ["CASES", "Case", "Row", "measure_case"]
+__all__ = ["CASES", "Case", "CaseResult", "measure_case"]
 
 Array = npt.NDArray[Any]
 Shapes = tuple[tuple[int, ...], ...]
@@ -29,7 +29,7 @@ _EPS = 1e-6
 _RAGGED = (37, 101)  # divisible by no tile
 
 
-class _Precision(NamedTuple):
+class _CasePrecision(NamedTuple):
     """dtypes and tolerance of a kind of device."""
 
     dtype: type[tw.DType]
@@ -38,8 +38,8 @@ class _Precision(NamedTuple):
     torch: str
 
 
-_NARROW = _Precision(tw.f16, 2, 2e-3, "float16")
-_PRECISIONS = {"cuda": _NARROW, "cpu": _Precision(tw.f32, 4, 1e-5, "float32")}
+_NARROW = _CasePrecision(tw.f16, 2, 2e-3, "float16")
+_PRECISIONS = {"cuda": _NARROW, "cpu": _CasePrecision(tw.f32, 4, 1e-5, "float32")}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Case:
     flops: Callable[[int, int], float] = lambda rows, columns: 0.0
     is_narrow: bool = False  # f16 on every device
 
-    def precision(self, kind: str) -> _Precision:
+    def precision(self, kind: str) -> _CasePrecision:
         """The dtype of a kind of device."""
         return _NARROW if self.is_narrow else _PRECISIONS[kind]
 
@@ -141,7 +141,7 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Row:
+class CaseResult:
     """The measurement of one case."""
 
     case: Case
@@ -152,7 +152,7 @@ class Row:
     found: Comparison
 
 
-def measure_case(case: Case, timer: Timer) -> Row:
+def measure_case(case: Case, timer: Timer) -> CaseResult:
     """Check a case and time it with its peer."""
     kind = timer.stream.device.kind
     precision, size = case.precision(kind), case.sizes[kind]
@@ -160,10 +160,10 @@ def measure_case(case: Case, timer: Timer) -> Row:
     found = compare(candidates, timer=timer)
     peer = candidates[1].name if len(candidates) > 1 else None
     work = case.work(*size, precision.nbytes)
-    return Row(case, size, precision.dtype.label, work, peer, found)
+    return CaseResult(case, size, precision.dtype.label, work, peer, found)
 
 
-def _candidates(case: Case, device: tw.Device, precision: _Precision) -> Iterator[Candidate]:
+def _candidates(case: Case, device: tw.Device, precision: _CasePrecision) -> Iterator[Candidate]:
     inputs, out = _tensors(case, case.sizes[device.kind], device, precision)
 
     def error() -> float:
@@ -182,7 +182,7 @@ def _candidates(case: Case, device: tw.Device, precision: _Precision) -> Iterato
 
 
 def _tensors(
-    case: Case, size: tuple[int, int], device: tw.Device, precision: _Precision
+    case: Case, size: tuple[int, int], device: tw.Device, precision: _CasePrecision
 ) -> tuple[list[tw.Tensor], tw.Tensor]:
     result, *operands = case.shapes(*size)
     inputs = [
@@ -192,7 +192,7 @@ def _tensors(
     return inputs, tw.empty(result, precision.dtype, device=device)
 
 
-def _error(case: Case, device: tw.Device, precision: _Precision) -> float:
+def _error(case: Case, device: tw.Device, precision: _CasePrecision) -> float:
     """The relative error on a small ragged shape, whose result is poisoned first."""
     inputs, out = _tensors(case, _RAGGED, device, precision)
     tw.fill(out, math.nan).sync()

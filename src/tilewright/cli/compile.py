@@ -30,7 +30,7 @@ __all__ = ["compile_command"]
 
 
 @dataclass(frozen=True)
-class Product:
+class CompileResult:
     """The output of one run of the command, and the time of each part."""
 
     kernel: Kernel
@@ -101,19 +101,21 @@ def _front_end(kernel: Kernel, specialization: Specialization) -> tuple[Compiled
     return compiled, time.perf_counter() - started
 
 
-def _to_text(_: Screen, kernel: Kernel, specialization: Specialization, __: bool) -> Product:
+def _to_text(_: Screen, kernel: Kernel, specialization: Specialization, __: bool) -> CompileResult:
     compiled, seconds = _front_end(kernel, specialization)
-    return Product(kernel, compiled, seconds, module_text(compiled.module).encode())
+    return CompileResult(kernel, compiled, seconds, module_text(compiled.module).encode())
 
 
-def _to_bytecode(_: Screen, kernel: Kernel, specialization: Specialization, __: bool) -> Product:
+def _to_bytecode(
+    _: Screen, kernel: Kernel, specialization: Specialization, __: bool
+) -> CompileResult:
     compiled, seconds = _front_end(kernel, specialization)
-    return Product(kernel, compiled, seconds, compiled.bytecode.data)
+    return CompileResult(kernel, compiled, seconds, compiled.bytecode.data)
 
 
 def _to_cubin(
     screen: Screen, kernel: Kernel, specialization: Specialization, with_remarks: bool
-) -> Product:
+) -> CompileResult:
     compiled, seconds = _front_end(kernel, specialization)
     toolchain, target = find_toolchain(), specialization.target
     remarks: tuple[Remark, ...] = ()
@@ -125,7 +127,9 @@ def _to_cubin(
             cubin = toolchain.assemble(compiled.bytecode, target)
         elapsed = time.perf_counter() - started
     resources = tuple(cubin_resources(cubin).values())
-    return Product(kernel, compiled, seconds, cubin, toolchain.version, elapsed, resources, remarks)
+    return CompileResult(
+        kernel, compiled, seconds, cubin, toolchain.version, elapsed, resources, remarks
+    )
 
 
 _EMITTERS = {"cubin": _to_cubin, "bytecode": _to_bytecode, "tileir": _to_text}
@@ -134,7 +138,7 @@ _EMITTERS = {"cubin": _to_cubin, "bytecode": _to_bytecode, "tileir": _to_text}
 # --- text output ----------------------------------------------------------------------------------
 
 
-def _report(screen: Screen, product: Product, output: Path | None, *, on_error: bool) -> None:
+def _report(screen: Screen, product: CompileResult, output: Path | None, *, on_error: bool) -> None:
     page = screen.err if on_error else screen.out
     page.print(Text(product.kernel.__name__, "title"), end="  ")
     text = specialization_text(product.kernel, product.compiled.specialization)
@@ -149,7 +153,7 @@ def _report(screen: Screen, product: Product, output: Path | None, *, on_error: 
         page.print(_remarks_table(product))
 
 
-def _facts(product: Product, output: Path | None) -> list[tuple[str, str]]:
+def _facts(product: CompileResult, output: Path | None) -> list[tuple[str, str]]:
     encoded = product.compiled.bytecode
     version = ".".join(map(str, encoded.version))
     facts = [("front end", f"{product.front_end_seconds * 1e3:.1f} ms")]
@@ -170,7 +174,7 @@ def _facts(product: Product, output: Path | None) -> list[tuple[str, str]]:
     return facts
 
 
-def _remarks_table(product: Product) -> Table:
+def _remarks_table(product: CompileResult) -> Table:
     source = product.kernel.source.file
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("line", "source", "tileiras"):
@@ -189,7 +193,7 @@ def _remarks_table(product: Product) -> Table:
     return table
 
 
-def _plain(product: Product, output: Path | None) -> dict[str, Any]:
+def _plain(product: CompileResult, output: Path | None) -> dict[str, Any]:
     compiled = product.compiled
     return {
         "kernel": product.kernel.__name__,

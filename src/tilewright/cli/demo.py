@@ -20,7 +20,7 @@ from tilewright.check.ledger import Ledger
 from tilewright.cli.ledgers import ledger_table, plain_source, summary_of
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen, code_lines, error_text
-from tilewright.cli.tour import TOUR, Comparison, Refusal
+from tilewright.cli.tour import TOUR, ComparedResult, Refusal
 from tilewright.cli.tour_kernels import gemm_persistent
 from tilewright.errors import ToolchainError
 from tilewright.jit.compile.defaults import sample_specialization
@@ -30,11 +30,11 @@ from tilewright.version import VERSION
 
 __all__ = ["demo_command"]
 
-Outcome = Comparison | Refusal
+Outcome = ComparedResult | Refusal
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenDevice:
     """A device, and the reason for the choice."""
 
     device: str
@@ -50,7 +50,7 @@ def demo_command(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
     screen: Screen = ctx.obj
     page = screen.page(is_shown=not as_json)
     started = time.perf_counter()
-    choice = Choice(wanted, "as asked") if wanted else _choose_device(os.environ)
+    choice = ChosenDevice(wanted, "as asked") if wanted else _choose_device(os.environ)
     with tw.device(_open(choice.device)) as device:
         _show_start(page, device, choice)
         outcomes = list(_take_tour(screen, page))
@@ -65,15 +65,17 @@ def demo_command(ctx: click.Context, wanted: str | None, as_json: bool) -> None:
     ctx.exit(0 if is_right else 1)
 
 
-def _choose_device(environment: Mapping[str, str]) -> Choice:
+def _choose_device(environment: Mapping[str, str]) -> ChosenDevice:
     reason = load_backend("cuda").missing()
     if reason is not None:
-        return Choice("cpu", reason)
+        return ChosenDevice("cpu", reason)
     try:
         find_toolkit(Settings.from_environment(environment))
     except ToolchainError:
-        return Choice("cpu", "there is a GPU, but no toolkit to compile for it: tilewright doctor")
-    return Choice("cuda:0", "there is a GPU")
+        return ChosenDevice(
+            "cpu", "there is a GPU, but no toolkit to compile for it: tilewright doctor"
+        )
+    return ChosenDevice("cuda:0", "there is a GPU")
 
 
 def _open(name: str) -> tw.Device:
@@ -99,7 +101,7 @@ def _take_tour(screen: Screen, page: Console) -> Iterator[Outcome]:
 # --- text output ----------------------------------------------------------------------------------
 
 
-def _show_start(page: Console, device: tw.Device, choice: Choice) -> None:
+def _show_start(page: Console, device: tw.Device, choice: ChosenDevice) -> None:
     names = [gpu.name for gpu in list_gpus()]
     where = "the CPU" if device.kind == "cpu" else device.name
     if device.kind == "cuda" and device.ordinal < len(names):
@@ -117,7 +119,7 @@ def _mark(outcome: Outcome) -> Text:
     return Text("✓", "good") if outcome.is_right else Text("✗", "bad")
 
 
-def _show_comparison(page: Console, outcome: Comparison) -> None:
+def _show_comparison(page: Console, outcome: ComparedResult) -> None:
     error = "equal" if outcome.error == 0 else f"off by {outcome.error:.1e}"
     allowed = "" if outcome.is_right else f", {outcome.allowed:.0e} is allowed"
     page.print(
@@ -142,7 +144,7 @@ def _show_refusal(page: Console, outcome: Refusal) -> None:
 
 
 _SHOWN: dict[type[Outcome], Callable[[Console, Any], None]] = {
-    Comparison: _show_comparison,
+    ComparedResult: _show_comparison,
     Refusal: _show_refusal,
 }
 
@@ -156,7 +158,7 @@ def _show_ledger(page: Console, ledger: Ledger) -> None:
 
 
 def _show_end(page: Console, outcomes: list[Outcome], elapsed: float, is_right: bool) -> None:
-    kernels = sum(isinstance(outcome, Comparison) for outcome in outcomes)
+    kernels = sum(isinstance(outcome, ComparedResult) for outcome in outcomes)
     if is_right:
         words = f"{kernels} kernels were right and {len(outcomes) - kernels} mistakes were refused"
     else:
@@ -167,14 +169,14 @@ def _show_end(page: Console, outcomes: list[Outcome], elapsed: float, is_right: 
 
 
 def _plain(
-    choice: Choice, outcomes: list[Outcome], ledger: Ledger, is_right: bool, elapsed: float
+    choice: ChosenDevice, outcomes: list[Outcome], ledger: Ledger, is_right: bool, elapsed: float
 ) -> dict[str, Any]:
     return {
         "ok": is_right,
         "version": VERSION,
         "device": choice.device,
         "why": choice.why,
-        "computed": [one.to_json() for one in outcomes if isinstance(one, Comparison)],
+        "computed": [one.to_json() for one in outcomes if isinstance(one, ComparedResult)],
         "refused": [one.to_json() for one in outcomes if isinstance(one, Refusal)],
         "ledger": ledger.to_json(),
         "seconds": elapsed,

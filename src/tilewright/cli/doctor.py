@@ -10,14 +10,14 @@ from rich.text import Text
 
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import Screen
-from tilewright.cli.survey import Finding, State, survey
+from tilewright.cli.survey import Finding, PartState, survey
 
 __all__ = ["doctor_command"]
 
 _MARKS = {
-    State.GOOD: Text("✓", "good"),
-    State.ABSENT: Text("–", "soft"),
-    State.WRONG: Text("✗", "bad"),
+    PartState.GOOD: Text("✓", "good"),
+    PartState.ABSENT: Text("–", "soft"),
+    PartState.WRONG: Text("✗", "bad"),
 }
 
 
@@ -29,7 +29,7 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
     screen: Screen = ctx.obj
     with screen.working("inspecting this machine …"):
         findings = list(survey(os.environ))
-    is_well = all(finding.state is not State.WRONG for finding in findings)
+    is_well = all(finding.state is not PartState.WRONG for finding in findings)
     if as_json:
         screen.answer({"ok": is_well, "findings": [finding.to_json() for finding in findings]})
     else:

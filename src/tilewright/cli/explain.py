@@ -60,7 +60,7 @@ def explain_command(
     kernel = load_kernel(address)
     specialization = specialization_for(kernel, settings, target)
     samples = sampled_constants(kernel.signature, read_settings(kernel.signature, settings))
-    search = _Search(screen, address, settings, is_wanted=witness)
+    search = _WitnessSearch(screen, address, settings, is_wanted=witness)
     try:
         compiled = kernel.specialized(specialization)
     except CompileError as error:
@@ -85,7 +85,7 @@ def explain_command(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _WitnessSearch:
     """A search for a counter-example, if one is wanted."""
 
     screen: Screen

@@ -19,7 +19,7 @@ from tilewright.check.launch import (
     Precondition,
     StepAboveZero,
 )
-from tilewright.check.ledger import Ledger, LedgerEntry, Outcome
+from tilewright.check.ledger import Ledger, LedgerEntry, Rung
 from tilewright.cli.screen import code_lines
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.source.capture import SourceFunction
@@ -114,7 +114,7 @@ def _remark(entry: LedgerEntry, indent: int) -> Table:
     return remark
 
 
-def _outcome(outcome: Outcome) -> Text:
+def _outcome(outcome: Rung) -> Text:
     return Text(outcome.value, outcome.value)
 
 

@@ -27,7 +27,14 @@ from tilewright.external import ExternalKernel
 from tilewright.kernel import Kernel
 from tilewright.tune import Autotuned
 
-__all__ = ["SEPARATOR", "Declared", "load_autotuned", "load_declared", "load_kernel", "told"]
+__all__ = [
+    "SEPARATOR",
+    "FileDeclarations",
+    "load_autotuned",
+    "load_declared",
+    "load_kernel",
+    "told",
+]
 
 SEPARATOR = "::"  # between a file and the name of a kernel in it
 
@@ -64,14 +71,14 @@ def _load_one(address: str) -> Kernel | Autotuned:
 
 
 @dataclass(frozen=True)
-class Declared:
+class FileDeclarations:
     """The objects that a file declares itself, in the order of its lines; imports are excluded."""
 
     kernels: tuple[Kernel, ...]
     externals: tuple[ExternalKernel, ...]
 
 
-def load_declared(path: Path) -> Declared:
+def load_declared(path: Path) -> FileDeclarations:
     """The kernels that a file defines, and the external kernels that it declares."""
     _check_file(path)
     named = (v.kernel if isinstance(v, Autotuned) else v for v in vars(_load(path)).values())
@@ -81,7 +88,7 @@ def load_declared(path: Path) -> Declared:
         v for v in values if isinstance(v, ExternalKernel) and v.site.code.co_filename == file
     ]
     by_line = {kernel.source.node.lineno: kernel for kernel in kernels}  # hints share a line
-    return Declared(
+    return FileDeclarations(
         tuple(by_line[line] for line in sorted(by_line)),
         tuple(sorted(externals, key=lambda kernel: kernel.site.line)),
     )

@@ -21,7 +21,7 @@ import click
 import numpy as np
 
 from tilewright.backends.cpu.executor import compile_function
-from tilewright.backends.cpu.memory import Memory, is_nibble, storage_dtype
+from tilewright.backends.cpu.memory import KernelMemory, is_nibble, storage_dtype
 from tilewright.cli.limits import half_of_memory, limited
 from tilewright.cli.options import amount_of_memory, seconds
 from tilewright.cli.screen import BadInput, Screen, VisibleStream
@@ -187,7 +187,7 @@ class _Arguments:
         self._types: list[Type] = [param.type for param in function.params]
         self._name = function.name
         self.numbers: list[float] = []
-        self.memories: list[Memory] = []
+        self.memories: list[KernelMemory] = []
         self.arrays: list[Array] = []
         for item in given:
             if isinstance(item, _Scalar):
@@ -228,7 +228,7 @@ class _Arguments:
         return f"entry `{self._name}` takes ({', '.join(str(type_) for type_ in self._types)})"
 
 
-def _placed(item: _File, element: Element) -> tuple[Array, Memory]:
+def _placed(item: _File, element: Element) -> tuple[Array, KernelMemory]:
     """The array in memory aligned like a device's; some element types have no NumPy dtype."""
     if is_nibble(element):
         raise BadInput(f"--arg {item.text}: arrays of {element} cannot be passed")
@@ -241,7 +241,7 @@ def _placed(item: _File, element: Element) -> tuple[Array, Memory]:
         raise BadInput(
             f"--arg {item.text}: the array has {item.array.dtype}, but the entry takes {element}"
         )
-    memory = Memory.aligned(item.array.nbytes, ALIGNMENT)
+    memory = KernelMemory.aligned(item.array.nbytes, ALIGNMENT)
     order: Any = "F" if item.array.flags.f_contiguous else "C"
     placed: Array = np.ndarray(item.array.shape, item.array.dtype, memory.array.data, order=order)
     placed[...] = item.array

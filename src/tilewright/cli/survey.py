@@ -26,7 +26,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.settings import Settings
 
-__all__ = ["Finding", "State", "survey"]
+__all__ = ["Finding", "PartState", "survey"]
 
 _PACKAGES = ("numpy", "ml_dtypes")
 _DRIVER_PACKAGES = ("cuda-core", "cuda-bindings")
@@ -36,7 +36,7 @@ _INSTALL_CUDA = "pip install 'tilewright[cuda]'"
 _OLDEST_DRIVER = 580  # the first one that runs CUDA 13 code
 
 
-class State(Enum):
+class PartState(Enum):
     """The state of a part."""
 
     GOOD = "good"
@@ -49,7 +49,7 @@ class Finding:
     """One part of the machine."""
 
     name: str
-    state: State
+    state: PartState
     detail: str
     fix: str = ""  # a command, for a wrong part
 
@@ -68,7 +68,7 @@ def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
     why_no_gpu = load_backend("cuda").missing()
     gpus = list_gpus()
     has_gpu = why_no_gpu is None or bool(gpus)
-    yield Finding("Python", State.GOOD, f"{platform.python_version()}, {sys.executable}")
+    yield Finding("Python", PartState.GOOD, f"{platform.python_version()}, {sys.executable}")
     yield from (_package(name, _INSTALL, is_needed=True) for name in _PACKAGES)
     yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _DRIVER_PACKAGES)
     # A toolkit may come from elsewhere, so its findings decide whether a package is missing.
@@ -78,21 +78,21 @@ def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
     found = list(_toolkits(environment, is_needed=has_gpu))
     yield from found
     yield _works("cpu")
-    if why_no_gpu is None and all(finding.state is not State.WRONG for finding in found):
+    if why_no_gpu is None and all(finding.state is not PartState.WRONG for finding in found):
         yield _works("cuda:0")
 
 
 def _package(name: str, fix: str, *, is_needed: bool) -> Finding:
     try:
-        return Finding(name, State.GOOD, metadata.version(name))
+        return Finding(name, PartState.GOOD, metadata.version(name))
     except metadata.PackageNotFoundError:
         return _lacking(name, "not installed", fix, is_needed=is_needed)
 
 
 def _lacking(name: str, detail: str, fix: str, *, is_needed: bool) -> Finding:
     if is_needed:
-        return Finding(name, State.WRONG, detail, fix)
-    return Finding(name, State.ABSENT, f"{detail}; only a GPU needs it")
+        return Finding(name, PartState.WRONG, detail, fix)
+    return Finding(name, PartState.ABSENT, f"{detail}; only a GPU needs it")
 
 
 # --- the driver and its GPUs ----------------------------------------------------------------------
@@ -102,20 +102,20 @@ def _driver(why_no_gpu: str | None, gpus: tuple[Gpu, ...]) -> Finding:
     name = "NVIDIA driver"
     if gpus and int(gpus[0].driver.partition(".")[0]) < _OLDEST_DRIVER:
         detail = f"{gpus[0].driver} is too old for CUDA 13"
-        return Finding(name, State.WRONG, detail, f"install driver {_OLDEST_DRIVER} or newer")
+        return Finding(name, PartState.WRONG, detail, f"install driver {_OLDEST_DRIVER} or newer")
     if why_no_gpu is None:
-        return Finding(name, State.GOOD, gpus[0].driver if gpus else "loads and sees a GPU")
+        return Finding(name, PartState.GOOD, gpus[0].driver if gpus else "loads and sees a GPU")
     if gpus:
-        return Finding(name, State.WRONG, why_no_gpu, _INSTALL_CUDA)
-    return Finding(name, State.ABSENT, f"{why_no_gpu}; kernels run on the CPU")
+        return Finding(name, PartState.WRONG, why_no_gpu, _INSTALL_CUDA)
+    return Finding(name, PartState.ABSENT, f"{why_no_gpu}; kernels run on the CPU")
 
 
 def _gpu(gpu: Gpu) -> Finding:
     detail = f"{gpu.name}, {gpu.target}, {gpu.memory}"
     if gpu.target in TARGETS:
-        return Finding("GPU", State.GOOD, detail)
+        return Finding("GPU", PartState.GOOD, detail)
     detail += f": tileiras compiles for {TARGETS[0]} to {TARGETS[-1]} and not for this one"
-    return Finding("GPU", State.WRONG, detail, "export CUDA_VISIBLE_DEVICES=  # to use the CPU")
+    return Finding("GPU", PartState.WRONG, detail, "export CUDA_VISIBLE_DEVICES=  # to use the CPU")
 
 
 # --- the toolkit ----------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def _toolkits(environment: Mapping[str, str], *, is_needed: bool) -> Iterator[Fi
         inspections = list(inspect_toolkits(Settings.from_environment(environment)))
     except TilewrightError as error:
         variable = str(error).partition("=")[0]
-        yield Finding("environment", State.WRONG, str(error), f"unset {variable}")
+        yield Finding("environment", PartState.WRONG, str(error), f"unset {variable}")
         return
     used = next((one.toolkit for one in inspections if one.toolkit is not None), None)
     if used is None:
@@ -140,7 +140,7 @@ def _toolkits(environment: Mapping[str, str], *, is_needed: bool) -> Iterator[Fi
     for one in inspections:
         if one.problems and one.place in environment:  # a variable that names a missing folder
             detail = f"{_problem(one)}; {used.root} is used instead"
-            yield Finding(one.place, State.ABSENT, f"stale: {detail}", f"unset {one.place}")
+            yield Finding(one.place, PartState.ABSENT, f"stale: {detail}", f"unset {one.place}")
 
 
 def _problem(inspection: Inspection) -> str:
@@ -151,13 +151,15 @@ def _problem(inspection: Inspection) -> str:
 
 def _tools(toolkit: Toolkit) -> Iterator[Finding]:
     release = ".".join(map(str, toolkit.release))
-    yield Finding("tileiras", State.GOOD, f"{toolkit.version}, {toolkit.tileiras}")
-    yield Finding("ptxas", State.GOOD, f"release {release}, {toolkit.ptxas}")
-    yield Finding("libnvvm", State.GOOD, f"release {release}, {toolkit.libnvvm}")
+    yield Finding("tileiras", PartState.GOOD, f"{toolkit.version}, {toolkit.tileiras}")
+    yield Finding("ptxas", PartState.GOOD, f"release {release}, {toolkit.ptxas}")
+    yield Finding("libnvvm", PartState.GOOD, f"release {release}, {toolkit.libnvvm}")
     if toolkit.tileirdisasm is None:
-        yield Finding("tileirdisasm", State.ABSENT, "not installed; only `disasm FILE` needs it")
+        yield Finding(
+            "tileirdisasm", PartState.ABSENT, "not installed; only `disasm FILE` needs it"
+        )
     else:
-        yield Finding("tileirdisasm", State.GOOD, f"release {release}, {toolkit.tileirdisasm}")
+        yield Finding("tileirdisasm", PartState.GOOD, f"release {release}, {toolkit.tileirdisasm}")
 
 
 # --- test kernels ---------------------------------------------------------------------------------
@@ -174,8 +176,8 @@ def _works(device: str) -> Finding:
             add(z.partition(128), x, y).sync()
             is_right = np.array_equal(z.numpy(), np.arange(1, 1001, dtype=np.float32))
     except TilewrightError as error:
-        return Finding(name, State.WRONG, f"{type(error).__name__}: {error}")
+        return Finding(name, PartState.WRONG, f"{type(error).__name__}: {error}")
     if not is_right:
-        return Finding(name, State.WRONG, "gave a wrong result: please report this")
+        return Finding(name, PartState.WRONG, "gave a wrong result: please report this")
     elapsed = time.perf_counter() - started
-    return Finding(name, State.GOOD, f"compiled, ran and was right, in {elapsed:.2f} s")
+    return Finding(name, PartState.GOOD, f"compiled, ran and was right, in {elapsed:.2f} s")

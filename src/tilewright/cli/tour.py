@@ -31,13 +31,13 @@ from tilewright.cli.tour_kernels import (
     softmax,
 )
 
-__all__ = ["TOUR", "Chapter", "Comparison", "Refusal", "Refused", "Runs"]
+__all__ = ["TOUR", "Chapter", "ComparedResult", "Refusal", "Refused", "Runs"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedResult:
     """A kernel's result beside NumPy's."""
 
     kernel: str
@@ -91,10 +91,10 @@ class Runs:
     """A step that computes a result."""
 
     what: str
-    run: Callable[[], Comparison]
+    run: Callable[[], ComparedResult]
     shows: tw.Kernel | None = None  # kernel whose source is shown first
 
-    def take(self) -> Comparison:
+    def take(self) -> ComparedResult:
         """Run the step on the current device."""
         return self.run()
 
@@ -136,10 +136,12 @@ def _body(function: Callable[[], None]) -> str:
     return textwrap.dedent("\n".join(source.splitlines()[first - 1 :]))
 
 
-def _compare(kernel: str, what: str, found: Array, expected: Array, allowed: float) -> Comparison:
+def _compare(
+    kernel: str, what: str, found: Array, expected: Array, allowed: float
+) -> ComparedResult:
     wide = expected.astype(np.float64)
     distance = float(np.linalg.norm(found.astype(np.float64) - wide))
-    return Comparison(kernel, what, distance / float(np.linalg.norm(wide)), allowed)
+    return ComparedResult(kernel, what, distance / float(np.linalg.norm(wide)), allowed)
 
 
 def _random(*shape: int, dtype: npt.DTypeLike = np.float32) -> Array:
@@ -149,21 +151,21 @@ def _random(*shape: int, dtype: npt.DTypeLike = np.float32) -> Array:
 # --- results --------------------------------------------------------------------------------------
 
 
-def _add() -> Comparison:
+def _add() -> ComparedResult:
     a, b = _random(1_000_003), np.arange(1_000_003, dtype=np.float32)
     x, y, z = tw.from_numpy(a), tw.from_numpy(b), tw.zeros(a.shape, f32)
     add(z.partition(4096), x, y).sync()
     return _compare("add", "1,000,003 elements in 245 pieces", z.numpy(), a + b, 0.0)
 
 
-def _saxpy() -> Comparison:
+def _saxpy() -> ComparedResult:
     a, b = _random(1_000_003), np.arange(1_000_003, dtype=np.float32)
     x, y, z = tw.from_numpy(a), tw.from_numpy(b), tw.zeros(a.shape, f32)
     saxpy(z.partition(4096), x, y, 2.5).sync()
     return _compare("saxpy", "with a scalar argument", z.numpy(), 2.5 * a + b, 1e-6)
 
 
-def _softmax() -> Comparison:
+def _softmax() -> ComparedResult:
     a = _random(257, 1000)
     x, z = tw.from_numpy(a), tw.zeros(a.shape, f32)
     softmax(z.partition(8, 1024), x).sync()
@@ -173,7 +175,7 @@ def _softmax() -> Comparison:
     return _compare("softmax", what, z.numpy(), expected, 1e-6)
 
 
-def _gemm() -> Comparison:
+def _gemm() -> ComparedResult:
     a, b = _random(500, 300, dtype=np.float16), _random(300, 400, dtype=np.float16)
     x, y, z = tw.from_numpy(a), tw.from_numpy(b), tw.zeros((500, 400), f16)
     gemm(z.partition(128, 128), x, y).sync()
@@ -181,7 +183,7 @@ def _gemm() -> Comparison:
     return _compare("gemm", "500 × 300 × 400 in f16", z.numpy(), expected, 1e-3)
 
 
-def _gemm_persistent() -> Comparison:
+def _gemm_persistent() -> ComparedResult:
     a, b = _random(500, 300, dtype=np.float16), _random(300, 400, dtype=np.float16)
     x, y, z = tw.from_numpy(a), tw.from_numpy(b), tw.zeros((500, 400), f16)
     gemm_persistent(z.partition(128, 128).persistent(blocks=5, group=(8, 1)), x, y).sync()
@@ -189,7 +191,7 @@ def _gemm_persistent() -> Comparison:
     return _compare("gemm_persistent", "5 blocks walk 16 tiles", z.numpy(), expected, 1e-3)
 
 
-def _permute_heads() -> Comparison:
+def _permute_heads() -> ComparedResult:
     a = _random(1, 8, 128, 64)
     x, z = tw.from_numpy(a), tw.zeros(a.shape, f32)
     permute_heads(z.partition(1, 1, 32, 64), x).sync()
@@ -197,7 +199,7 @@ def _permute_heads() -> Comparison:
     return _compare("permute_heads", what, z.numpy(), a[:, ::-1], 0.0)
 
 
-def _pick_rows() -> Comparison:
+def _pick_rows() -> ComparedResult:
     a, numbers = _random(8, 64), np.array([0, 3, 5, 1], np.int32)
     x, z = tw.from_numpy(a), tw.zeros((4, 64), f32)
     pick_rows(z.partition(1, 64), x, tw.from_numpy(numbers)).sync()

@@ -30,11 +30,11 @@ from tilewright.tune import Record, Records
 from tilewright.tune.engine import tune
 from tilewright.tune.journal import Journal
 from tilewright.tune.own_files import make_own_folder
-from tilewright.tune.plans import Plan
 from tilewright.tune.plans import Progress as Step
+from tilewright.tune.plans import SearchPlan
 from tilewright.tune.records import add_record, keep, own_file, read_records, records_for
 from tilewright.tune.supervision import supervise
-from tilewright.tune.turns import Need
+from tilewright.tune.turns import Urgency
 
 __all__ = ["tune_command"]
 
@@ -43,7 +43,7 @@ _HERE = (sys.executable, "-m", "tilewright", "tune")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TuneRequest:
     """The settings of a search, and the paths of its files."""
 
     device: str
@@ -59,9 +59,9 @@ class Wanted:
         return Device(self.device).target
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> SearchPlan:
         """The settings of the engine."""
-        return Plan(seconds=self.seconds, finalists=self.finalists)
+        return SearchPlan(seconds=self.seconds, finalists=self.finalists)
 
     def child(self, goal: Goal, arguments: tuple[str, ...]) -> list[str]:
         """The command of one search in a child process."""
@@ -164,7 +164,7 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
         raise TuneError(f"{failed} of {len(goals)} searches found nothing")
 
 
-def _wanted(options: dict[str, Any]) -> Wanted:
+def _wanted(options: dict[str, Any]) -> TuneRequest:
     device = options["device"]
     reason = load_backend("cuda").missing() if device.startswith("cuda") else None
     if reason is not None:
@@ -183,7 +183,7 @@ def _wanted(options: dict[str, Any]) -> Wanted:
         raise BadInput(f"{error}: give --output FILE") from None
     journal = options["journal"] or kept.with_suffix(".journal")
     numbers = (options["seconds"], options["finalists"], options["patience"])
-    return Wanted(device, *numbers, journal, output)
+    return TuneRequest(device, *numbers, journal, output)
 
 
 # --- one search -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ Show = Callable[[str, int, int], None]
 Told = list[Record] | TuneError
 
 
-def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> Told:
+def _search_here(goal: Goal, wanted: TuneRequest, _: tuple[str, ...], show: Show) -> Told:
     """Search in this process; many searches share compiled kernels."""
 
     def step(now: Step) -> None:
@@ -209,14 +209,16 @@ def _search_here(goal: Goal, wanted: Wanted, _: tuple[str, ...], show: Show) -> 
     return [record]
 
 
-def _keep(record: Record, wanted: Wanted) -> None:
+def _keep(record: Record, wanted: TuneRequest) -> None:
     if wanted.output is None:
         keep(record, wanted.target)
         return
     add_record(wanted.output, wanted.target, record)
 
 
-def _search_in_child(goal: Goal, wanted: Wanted, arguments: tuple[str, ...], show: Show) -> Told:
+def _search_in_child(
+    goal: Goal, wanted: TuneRequest, arguments: tuple[str, ...], show: Show
+) -> Told:
     """Search in a child process, watched through its journal."""
     begun = _lines(wanted.journal)
 
@@ -236,7 +238,7 @@ def _lines(journal: Path) -> int:
     return journal.read_bytes().count(b'"attempt"') if journal.exists() else 0
 
 
-def _records(wanted: Wanted) -> tuple[Record, ...]:
+def _records(wanted: TuneRequest) -> tuple[Record, ...]:
     file = wanted.output or own_file(wanted.target)
     return read_records(file, wanted.target) if file is not None and file.exists() else ()
 
@@ -258,7 +260,7 @@ def _bar(screen: Screen) -> Iterator[Show]:
 
 def _needed(screen: Screen, goals: Sequence[Goal]) -> list[Goal]:
     """The goals without a fresh record."""
-    needed = [goal for goal in goals if goal.need is not Need.NONE]
+    needed = [goal for goal in goals if goal.need is not Urgency.NONE]
     if len(needed) < len(goals):
         screen.err.print(f"{len(goals) - len(needed)} of {len(goals)} have a fresh record")
     return needed

@@ -23,7 +23,7 @@ from tilewright.runtime.memory.creation import from_numpy
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.tune import Autotuned, Key, Records, Task, Tunable
 from tilewright.tune.task import task_of
-from tilewright.tune.turns import Need, by_need, in_turns
+from tilewright.tune.turns import Urgency, by_need, in_turns
 
 __all__ = ["Goal", "find_goals"]
 
@@ -38,7 +38,7 @@ class Goal:
     what: str  # one of its keys, or the arguments
     candidates: int
     make: Callable[[Device], Task]
-    need: Need = Need.MISSING
+    need: Urgency = Urgency.MISSING
 
     @property
     def label(self) -> str:
@@ -88,7 +88,7 @@ def _tunable(name: str, arguments: Sequence[str]) -> Tunable:
     return TUNABLES[name]
 
 
-def _of_library(need: Need, tunable: Tunable, key: Key) -> Goal:
+def _of_library(need: Urgency, tunable: Tunable, key: Key) -> Goal:
     make = partial(task_of, tunable, key)
     return Goal(tunable.name, str(key), len(tunable.space(key)), make, need)
 

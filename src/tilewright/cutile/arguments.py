@@ -22,14 +22,14 @@ from cuda.tile.compilation import (
     TupleConstraint,
 )
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.errors import LaunchError
 from tilewright.given import plain_number, shown
 from tilewright.jit.bind.constants import exact_number
 from tilewright.runtime.interop.numpy_arrays import check_memory
 from tilewright.runtime.interop.torch_tensors import why_too_small
 
-__all__ = ["Passed", "annotated_function", "pass_arguments"]
+__all__ = ["PassedArguments", "annotated_function", "pass_arguments"]
 
 _VECTOR = 16  # bytes: the widest alignment that code is specialised for
 _NAMES = {"bool": "bool_"}  # dtypes whose name differs between libraries and cuTile
@@ -42,12 +42,12 @@ _DTYPES = {bool: ct.bool_, int: ct.int32, float: ct.float32}
 
 
 @dataclass
-class Passed:
+class PassedArguments:
     """Arguments as they are passed to a kernel."""
 
     constraints: tuple[Any, ...] = ()
     numbers: list[float] = field(default_factory=list)
-    memories: list[Memory] = field(default_factory=list)
+    memories: list[KernelMemory] = field(default_factory=list)
     arrays: list[_Array] = field(default_factory=list)  # kept alive, with their memory
 
 
@@ -84,7 +84,7 @@ def annotated_function(kernel: Any) -> Any:
     return kernel._annotated_function  # noqa: SLF001
 
 
-def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
+def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> PassedArguments:
     """Describe arguments to cuTile's compiler, and lay them out for its kernels."""
     annotated = annotated_function(kernel)
     names = list(annotated.pysig.parameters)
@@ -93,8 +93,8 @@ def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
             f"kernel `{annotated.pyfunc.__name__}` takes {len(names)} arguments "
             f"({', '.join(names)}), and {len(arguments)} are given"
         )
-    passed = Passed()
-    reader = _Reader(passed, [unit for item in arguments for unit in _units(item)])
+    passed = PassedArguments()
+    reader = _ArgumentReader(passed, [unit for item in arguments for unit in _units(item)])
     passed.constraints = tuple(
         reader.read(name, item, node)
         for name, item, node in zip(names, arguments, annotated.parameter_annotations, strict=True)
@@ -103,10 +103,10 @@ def pass_arguments(kernel: Any, arguments: Sequence[Any]) -> Passed:
     return passed
 
 
-class _Reader:
+class _ArgumentReader:
     """Reads the arguments in order; `units` are the arrays and lists among them."""
 
-    def __init__(self, passed: Passed, units: list[list[_Array]]) -> None:
+    def __init__(self, passed: PassedArguments, units: list[list[_Array]]) -> None:
         self._passed = passed
         self._groups = iter([_group(unit, units) for unit in units])
 
@@ -187,7 +187,7 @@ class _Reader:
         read = [self._array(name, array, annotation, groups) for array in found]
         common = _common(name, read)
         table = np.array([[a.address, *a.shape, *a.strides] for a in found], np.int64)
-        self._passed.memories.append(Memory.of(table))
+        self._passed.memories.append(KernelMemory.of(table))
         self._passed.numbers += [table.ctypes.data, len(items)]
         meet = any(a.overlaps(b) for at, a in enumerate(found) for b in found[:at])
         return ListConstraint(common, alias_groups=(), elements_may_alias=meet)
@@ -321,7 +321,7 @@ def _divisor(number: int, itemsize: int) -> int:
     return widest if number % widest == 0 else 1
 
 
-def _merged(arrays: list[_Array]) -> list[Memory]:
+def _merged(arrays: list[_Array]) -> list[KernelMemory]:
     """Return the memories of arrays; overlapping ones are merged."""
     stretches: list[list[Any]] = []
     for array in sorted((a for a in arrays if a.nbytes), key=lambda a: a.address):
@@ -332,5 +332,6 @@ def _merged(arrays: list[_Array]) -> list[Memory]:
         else:
             stretches.append([array.address, end, array.read_only])
     return [
-        Memory.at(first, end - first, read_only=read_only) for first, end, read_only in stretches
+        KernelMemory.at(first, end - first, read_only=read_only)
+        for first, end, read_only in stretches
     ]

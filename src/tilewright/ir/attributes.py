@@ -29,7 +29,6 @@ __all__ = [
     "DivBy",
     "EnumCodec",
     "FloatIdentity",
-    "Hints",
     "HintsCodec",
     "Int32ArrayCodec",
     "IntCodec",
@@ -46,6 +45,7 @@ __all__ = [
     "Signedness",
     "StringCodec",
     "SymbolCodec",
+    "TargetHints",
     "Visibility",
 ]
 
@@ -206,7 +206,7 @@ class Dictionary:
 
 
 @dataclass(frozen=True)
-class Hints:
+class TargetHints:
     """Hints to the compiler by target: `sm_90` and the like, and `default` for all others.
 
     tileiras silently drops hints that a target does not know, so any name and value may stand here.
@@ -215,10 +215,10 @@ class Hints:
     targets: tuple[tuple[str, Dictionary], ...] = ()
 
     @staticmethod
-    def of(target: str = EVERY_TARGET, /, **given: bool | int | None) -> Hints:
+    def of(target: str = EVERY_TARGET, /, **given: bool | int | None) -> TargetHints:
         """Hints for one target; None leaves the choice to the compiler."""
         items = sorted((name, value) for name, value in given.items() if value is not None)
-        return Hints(((target, Dictionary(tuple(items))),))
+        return TargetHints(((target, Dictionary(tuple(items))),))
 
     def named(self, name: str) -> tuple[Attribute, ...]:
         """Return the hints of that name for all targets; an integer is given without its width."""
@@ -236,8 +236,8 @@ Promise = DivBy | SameElements | Bounded
 # Every kind of attribute that an array, a dictionary or a promise can hold. An `int` has 32 bits, a
 # tuple is an array, a type stands for itself.
 Attribute = (
-    bool | int | str | IntIdentity | FloatIdentity | DenseElements | Promise | Dictionary | Hints
-    | Element | PtrType | Type | FunctionType | tuple["Attribute", ...]
+    bool | int | str | IntIdentity | FloatIdentity | DenseElements | Promise | Dictionary
+    | TargetHints | Element | PtrType | Type | FunctionType | tuple["Attribute", ...]
 )  # fmt: skip
 
 
@@ -292,4 +292,4 @@ class PredicateCodec(AttributeCodec):
 
 
 class HintsCodec(AttributeCodec):
-    """`Hints`, as a dictionary of hints by target."""
+    """`TargetHints`, as a dictionary of hints by target."""

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir.attributes import Hints, Visibility
+from tilewright.ir.attributes import TargetHints, Visibility
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import FunctionType, TileType
 from tilewright.source import Location
@@ -39,10 +39,12 @@ class EntryHints:
     occupancy: int | None = None
     num_worker_warps: int | None = None
 
-    def hints(self) -> Hints | None:
+    def hints(self) -> TargetHints | None:
         """Return the hints as an entry holds them, or None if there are none."""
         given = {row.name: getattr(self, field) for field, row in ENTRY_HINTS.items()}
-        return Hints.of(**given) if any(value is not None for value in given.values()) else None
+        return (
+            TargetHints.of(**given) if any(value is not None for value in given.values()) else None
+        )
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Function:
 
     name: str
     body: Block
-    hints: Hints | None = None
+    hints: TargetHints | None = None
     loc: Location | None = None
 
     @property

@@ -12,10 +12,10 @@ __all__ = [
     "BaseAddress",
     "Blocks",
     "Extent",
-    "FailureRecord",
     "GridExtent",
     "LaunchTerm",
     "PointerArgument",
+    "RecordAddress",
     "ScalarArgument",
     "Stride",
     "TileCount",
@@ -99,12 +99,12 @@ class GridExtent:
 
 
 @dataclass(frozen=True)
-class FailureRecord:
+class RecordAddress:
     """Address of the record that a failed check writes."""
 
 
 # A number that the host knows at each launch.
 LaunchTerm = (
     BaseAddress | Extent | Stride | TileCount | ScalarArgument | PointerArgument | Blocks
-    | GridExtent | FailureRecord
+    | GridExtent | RecordAddress
 )  # fmt: skip

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Place", "is_format", "split_format"]
+__all__ = ["PrintPlaceholder", "is_format", "split_format"]
 
 _CONVERSIONS = "diuoxXeEfFgGaAcsSpn"
 _PLACE = re.compile(rf"%(?:%|([^%{_CONVERSIONS}]*)([{_CONVERSIONS}]))")
 
 
 @dataclass(frozen=True)
-class Place:
+class PrintPlaceholder:
     """One conversion of a format: the text before it, its modifiers and its letter."""
 
     before: str
@@ -30,7 +30,7 @@ def is_format(text: str) -> bool:
     return "%" not in _PLACE.sub("", text)
 
 
-def split_format(text: str) -> tuple[tuple[Place, ...], str]:
+def split_format(text: str) -> tuple[tuple[PrintPlaceholder, ...], str]:
     """Return the conversions of a format in order, and the text after the last one."""
     places, before, at = [], "", 0
     for match in _PLACE.finditer(text):
@@ -39,6 +39,6 @@ def split_format(text: str) -> tuple[tuple[Place, ...], str]:
         if match[2] is None:
             before += "%"
         else:
-            places.append(Place(before, match[1], match[2]))
+            places.append(PrintPlaceholder(before, match[1], match[2]))
             before = ""
     return tuple(places), before + text[at:]

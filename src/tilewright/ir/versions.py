@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache
 
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import EVERY_TARGET, Hints, Rounding, Visibility
+from tilewright.ir.attributes import EVERY_TARGET, Rounding, TargetHints, Visibility
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Field, FieldKind, Op, Value, Version
 from tilewright.ir.types import (
@@ -98,7 +98,7 @@ def _op_needs(op: Op, used: set[Value]) -> Iterator[tuple[Version, str]]:
         yield op.since, f"`{op.mnemonic}`"
     for field in _telling_fields(type(op)):
         held = getattr(op, field.name)
-        if isinstance(held, Hints) and _is_general(held):
+        if isinstance(held, TargetHints) and _is_general(held):
             yield _HINT
         elif isinstance(held, Enum) and held in _MEMBERS:
             yield _MEMBERS[held], f"`{held.name.lower()}`"
@@ -125,7 +125,7 @@ def _says_something(field: Field, held: object, used: set[Value]) -> bool:
     return bool(held != field.default)
 
 
-def _is_general(hints: Hints | None) -> bool:
+def _is_general(hints: TargetHints | None) -> bool:
     return hints is not None and EVERY_TARGET in dict(hints.targets)
 
 

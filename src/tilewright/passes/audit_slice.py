@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from tilewright.ir.function import Function
 from tilewright.ir.op import Effect, Op
-from tilewright.ir.ops.internal import Record
+from tilewright.ir.ops.internal import RecordFailure
 from tilewright.ir.rewrite import Rewriter, definitions
 from tilewright.passes.drop_dead_code import drop_dead_code
 from tilewright.passes.memory_roots import ANYWHERE, MemoryRoots
@@ -40,7 +40,7 @@ class _Stripping(Rewriter):
     def visit(self, op: Op) -> None:
         """Keep an op without visible effects, and every record."""
         is_seen = op.effect in (Effect.WRITE, Effect.OBSERVE)
-        if not is_seen or isinstance(op, Record):
+        if not is_seen or isinstance(op, RecordFailure):
             super().visit(op)
 
 

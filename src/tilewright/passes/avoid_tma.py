@@ -16,7 +16,7 @@ Needs tokens in place and no dead code among them.
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import EVERY_TARGET, Dictionary, Hints
+from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
 from tilewright.ir.function import Function
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.memory import LoadView, MakeToken, StoreView
@@ -87,11 +87,11 @@ def _access(marking: _Marking, op: LoadView | StoreView) -> None:
     marking.replace(op, *new.results)
 
 
-def _off(hints: Hints | None) -> Hints:
+def _off(hints: TargetHints | None) -> TargetHints:
     """The same hints, with the accelerator disabled on every target."""
     given = {} if hints is None else dict(hints.targets)
     given.setdefault(EVERY_TARGET, Dictionary())
-    return Hints(tuple((target, _without_tma(known)) for target, known in given.items()))
+    return TargetHints(tuple((target, _without_tma(known)) for target, known in given.items()))
 
 
 def _without_tma(known: Dictionary) -> Dictionary:

@@ -40,10 +40,10 @@ __all__ = ["bind_arguments"]
 
 def bind_arguments(function: Function, arguments: tuple[Argument, ...]) -> Function:
     """Add the entry's parameters, in the given order, and replace their terms by them."""
-    return _Binding(arguments).function(function)
+    return _ArgumentBinder(arguments).function(function)
 
 
-class _Binding(Rewriter):
+class _ArgumentBinder(Rewriter):
     def __init__(self, arguments: tuple[Argument, ...]) -> None:
         super().__init__({LaunchValue: _bind})
         self._arguments = {argument.term: argument for argument in arguments}
@@ -66,7 +66,7 @@ class _Binding(Rewriter):
         if (term, to) not in self._made:
             loc, self.builder.loc = self.builder.loc, None
             with self.builder.inside(self._top):
-                make = _MAKERS.get(type(term), _Binding._from_argument)
+                make = _MAKERS.get(type(term), _ArgumentBinder._from_argument)
                 self._made[term, to] = make(self, term, to)
             self.builder.loc = loc
         return self._made[term, to]
@@ -106,11 +106,11 @@ class _Binding(Rewriter):
         return value
 
 
-def _bind(rewriter: _Binding, op: LaunchValue) -> None:
+def _bind(rewriter: _ArgumentBinder, op: LaunchValue) -> None:
     rewriter.replace(op, rewriter.value(op.term, op.to))
 
 
-def _tile_count(binding: _Binding, term: TileCount, to: TileType) -> Value:
+def _tile_count(binding: _ArgumentBinder, term: TileCount, to: TileType) -> Value:
     extent = Extent(term.param, term.axis)
     number = binding.fixed(extent)
     if number is not None:
@@ -131,13 +131,13 @@ def _tile_count(binding: _Binding, term: TileCount, to: TileType) -> Value:
     return emit.add(before, emit.least(whole, 1))
 
 
-def _blocks(binding: _Binding, term: Blocks, to: TileType) -> Value:
+def _blocks(binding: _ArgumentBinder, term: Blocks, to: TileType) -> Value:
     return binding.builder.add(GetNumTileBlocks()).x
 
 
 _LARGEST = 2**31 - 1  # of the type of extents and counts
 
-_MAKERS: dict[type[Any], Callable[[_Binding, Any, TileType], Value]] = {
+_MAKERS: dict[type[Any], Callable[[_ArgumentBinder, Any, TileType], Value]] = {
     Blocks: _blocks,
     TileCount: _tile_count,
 }

@@ -17,14 +17,14 @@ from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import Return, Yield
 from tilewright.ir.rewrite import Rewriter, Rule, is_loop, widened, with_parts
 
-__all__ = ["Frame", "StateRewriter"]
+__all__ = ["RegionFrame", "StateRewriter"]
 
 Key = TypeVar("Key")
 Cell = TypeVar("Cell")
 
 
 @dataclass(frozen=True, eq=False)
-class Frame(Generic[Key]):
+class RegionFrame(Generic[Key]):
     """A region op that is being rebuilt: the variables it carries, and their block arguments."""
 
     op: Op
@@ -38,7 +38,7 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
     def __init__(self, rules: Mapping[type[Op], Rule] | None = None) -> None:
         super().__init__(rules)
         self.state: dict[Key, Cell] = {}
-        self.frames: list[Frame[Key]] = []
+        self.frames: list[RegionFrame[Key]] = []
 
     @abstractmethod
     def touched(self, op: Op) -> tuple[Key, ...]:
@@ -52,11 +52,11 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
     def as_cell(self, value: Value) -> Cell:
         """A variable's content from the SSA value that carried it."""
 
-    def at_entry(self, frame: Frame[Key], key: Key, argument: Value) -> Cell:
+    def at_entry(self, frame: RegionFrame[Key], key: Key, argument: Value) -> Cell:
         """A variable's content at the top of a loop's body."""
         return self.as_cell(argument)
 
-    def at_exit(self, frame: Frame[Key], key: Key, argument: Value | None) -> Value:
+    def at_exit(self, frame: RegionFrame[Key], key: Key, argument: Value | None) -> Value:
         """The value of a variable at the end of an iteration or of the region."""
         return self.as_value(self.state[key])
 
@@ -92,7 +92,7 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
         self, op: Op, block: Block, keys: tuple[Key, ...], first: tuple[Value, ...]
     ) -> Block:
         arguments = tuple(Value(value.type) for value in first) if is_loop(op) else ()
-        frame = Frame(op, keys, arguments)
+        frame = RegionFrame(op, keys, arguments)
         for key, argument in zip(keys, arguments, strict=False):
             self.state[key] = self.at_entry(frame, key, argument)
         self.frames.append(frame)
@@ -111,7 +111,7 @@ class StateRewriter(Rewriter, Generic[Key, Cell]):
         values = (*(self.new(value) for value in op.operands), *extra)
         self.builder.add(with_parts(op, values=values))
 
-    def _target(self, op: Op) -> Frame[Key]:
+    def _target(self, op: Op) -> RegionFrame[Key]:
         """The region op that receives the operands of a terminator."""
         if isinstance(op, Yield):
             return self.frames[-1]

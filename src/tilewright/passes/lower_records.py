@@ -18,10 +18,10 @@ from tilewright.dtypes import Element
 from tilewright.ir.attributes import MemoryOrder, MemoryScope, Predicate
 from tilewright.ir.builder import Builder
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import FailureRecord
+from tilewright.ir.launch_terms import RecordAddress
 from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.control import GetTileBlockId
-from tilewright.ir.ops.internal import LaunchValue, Record
+from tilewright.ir.ops.internal import LaunchValue, RecordFailure
 from tilewright.ir.ops.memory import AtomicCas, Offset, StorePtr
 from tilewright.ir.rewrite import Rewriter, Rule, has_any, when
 from tilewright.ir.types import PtrType, scalar
@@ -37,11 +37,11 @@ def lower_records(function: Function) -> Function:
     return Rewriter(_RULES).function(function) if has_any(function, _RULES) else function
 
 
-def _record(rewriter: Rewriter, op: Record) -> None:
+def _record(rewriter: Rewriter, op: RecordFailure) -> None:
     builder = rewriter.builder
     failed, index, count, site = (rewriter.new(value) for value in op.operands)
     with when(builder, failed):
-        record = builder.add(LaunchValue(term=FailureRecord(), to=_RECORD)).result
+        record = builder.add(LaunchValue(term=RecordAddress(), to=_RECORD)).result
         nobody, claimed = builder.index(0), builder.index(1)
         claim = AtomicCas(
             pointers=record,
@@ -65,4 +65,4 @@ def _store_words(builder: Builder, record: Value, words: tuple[Value, ...]) -> N
         builder.add(StorePtr(destination=place, value=word))
 
 
-_RULES: dict[type[Op], Rule] = {Record: _record}
+_RULES: dict[type[Op], Rule] = {RecordFailure: _record}

@@ -70,7 +70,7 @@ def _walk(rewriter: Rewriter, op: Walk) -> None:
     total = reduce(emit.multiply, counts) if counts else builder.index(1)
     blocks = builder.add(LaunchValue(term=Blocks(), to=scalar(Element.I32))).result
     block = builder.add(GetTileBlockId()).x
-    turns = _Turns(emit, total, blocks, block) if _descends(op) else None
+    turns = _AlternatingRounds(emit, total, blocks, block) if _descends(op) else None
     coordinates, carried = op.body.args[: len(counts)], op.body.args[len(counts) :]
     step = Value(scalar(Element.I32), hint="tile" if turns is None else "round")
     with builder.inside(Block((step, *carried))) as body:
@@ -95,7 +95,7 @@ def _descends(op: Walk) -> bool:
     return any(axis < 0 for axis in op.order)
 
 
-class _Turns:
+class _AlternatingRounds:
     """Rounds of all blocks, every other one in reverse block order."""
 
     def __init__(self, emit: Integers, total: Value, blocks: Value, block: Value) -> None:

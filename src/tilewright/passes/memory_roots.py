@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir.launch_terms import BaseAddress, FailureRecord, PointerArgument
+from tilewright.ir.launch_terms import BaseAddress, PointerArgument, RecordAddress
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.control import Print
 from tilewright.ir.ops.internal import LaunchValue
@@ -63,7 +63,7 @@ class MemoryRoots:
         if isinstance(term, PointerArgument):
             return frozenset({POINTED_TO})
         # The failure record holds nothing but reports, which need no order.
-        return frozenset() if isinstance(term, FailureRecord) else _UNKNOWN
+        return frozenset() if isinstance(term, RecordAddress) else _UNKNOWN
 
 
 def _is_address(type_: Type) -> bool:

@@ -37,7 +37,7 @@ from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.memory import JoinTokens, LoadView, MakeToken, StoreView
 from tilewright.ir.rewrite import definitions, nested_ops, use_counts, with_parts
 from tilewright.ir.types import TileType, TokenType
-from tilewright.passes.carried_state import Frame, StateRewriter
+from tilewright.passes.carried_state import RegionFrame, StateRewriter
 from tilewright.passes.disjoint_steps import steps_are_disjoint
 from tilewright.passes.memory_roots import ANYWHERE, MemoryRoots
 
@@ -179,14 +179,14 @@ class _Ordering(StateRewriter[Variable, Tokens]):
         """The tokens of a carried value."""
         return () if value is self._start.result else (value,)
 
-    def at_entry(self, frame: Frame[Variable], key: Variable, argument: Value) -> Tokens:
+    def at_entry(self, frame: RegionFrame[Variable], key: Variable, argument: Value) -> Tokens:
         """Disjoint steps wait only for the accesses before their loop."""
         if not self._conflicts.are_disjoint(frame.op, key[0]):
             return self.as_cell(argument)
         self._outside[frame.op, key] = self.state[key]
         return self.state[key]
 
-    def at_exit(self, frame: Frame[Variable], key: Variable, argument: Value | None) -> Value:
+    def at_exit(self, frame: RegionFrame[Variable], key: Variable, argument: Value | None) -> Value:
         """Code after a loop with disjoint steps waits for all of them."""
         outside = self._outside.get((frame.op, key))
         if outside is None or argument is None:

@@ -39,7 +39,7 @@ from tilewright.ir.ops.internal import (
     DivisorCheck,
     DivisorSite,
     NotEmpty,
-    Record,
+    RecordFailure,
     Require,
 )
 from tilewright.ir.ops.reduction import Reduce
@@ -292,7 +292,7 @@ def _end(placer: _Placer, op: Return) -> None:
     first = placer.state
     if first[_First.SITE] is not placer.nothing:
         emit = Integers(placer.builder)
-        record = Record(
+        record = RecordFailure(
             failed=emit.compare(first[_First.SITE], Predicate.NOT_EQUAL, 0),
             index=first[_First.INDEX],
             count=first[_First.COUNT],
@@ -319,7 +319,7 @@ def _silent(placer: _Placer, failure: _Failure) -> None:
 def _in_place(placer: _Placer, failure: _Failure) -> None:
     """Report at the check itself."""
     placer.builder.add(
-        Record(
+        RecordFailure(
             failed=failure.failed,
             index=failure.index,
             count=failure.count,

@@ -32,7 +32,7 @@ __all__ = ["wait_for_grids", "waits_for_grids"]
 
 def wait_for_grids(function: Function) -> Function:
     """Order every access after the grids before."""
-    return _Waiting().function(function)
+    return _WaitInserter().function(function)
 
 
 def waits_for_grids(module: Module) -> bool:
@@ -45,7 +45,7 @@ def _waits_first(function: Function) -> bool:
     return isinstance(next(filter(_may_matter, done), None), GdcWait)
 
 
-class _Waiting(Rewriter):
+class _WaitInserter(Rewriter):
     """Adds the wait before the first visible op, and its token to every access without one."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Waiting(Rewriter):
         return self._token
 
 
-def _start(waiting: _Waiting, op: MakeToken) -> None:
+def _start(waiting: _WaitInserter, op: MakeToken) -> None:
     """Replace a fresh token by that of the wait."""
     waiting.replace(op, waiting.start())
 

@@ -14,7 +14,7 @@ from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolchain import release_here
 from tilewright.runtime.devices.device import Device
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Found, Plan, Report
+from tilewright.tune.plans import Report, SearchPlan, SearchResult
 from tilewright.tune.records import UNTUNED, Provenance, Record
 from tilewright.tune.search import search
 from tilewright.tune.task import Task
@@ -43,12 +43,12 @@ def provenance_on(device: Device, source: str, tool: str) -> Provenance:
 
 def tune(
     task: Task,
-    plan: Plan | None = None,
+    plan: SearchPlan | None = None,
     *,
     tool: str,
     journal: Journal | None = None,
     report: Report = lambda _: None,
-) -> tuple[Record, Found]:
+) -> tuple[Record, SearchResult]:
     """Search, and return the record of the winner, which is not stored yet.
 
     `tool` is the name of the tool in the record.
@@ -63,7 +63,7 @@ def measured_by(task: Task, origin: Provenance) -> Task:
     return replace(task, machine=origin.machine)
 
 
-def record_of(task: Task, found: Found, origin: Provenance) -> Record:
+def record_of(task: Task, found: SearchResult, origin: Provenance) -> Record:
     """Return the record to store: the winner, or that the default is fastest."""
     untuned = found.untuned
     if untuned is not None and not found.is_better:

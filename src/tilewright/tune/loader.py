@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from tilewright.runtime.loading import load_module
 
 if TYPE_CHECKING:
-    from tilewright.tune.plans import Found
+    from tilewright.tune.plans import SearchResult
     from tilewright.tune.records import Record
     from tilewright.tune.task import Task
 
@@ -17,7 +17,7 @@ __all__ = ["Engine", "load_engine"]
 class Engine(Protocol):
     """Interface of `tilewright.tune.engine`."""
 
-    def tune(self, task: Task, *, tool: str) -> tuple[Record, Found]:
+    def tune(self, task: Task, *, tool: str) -> tuple[Record, SearchResult]:
         """Search, and return the record of the winner."""
 
 

@@ -36,7 +36,7 @@ class OwnFile(NamedTuple):
     data: bytes
 
 
-class _Place(NamedTuple):
+class _FilePlace(NamedTuple):
     root: Path  # the folder that the user names
     folder: Path  # the folder of the records, possibly the same
 
@@ -85,11 +85,11 @@ def make_own_folder() -> None:
         check_folder(place.folder)
 
 
-def _place() -> _Place | None:
+def _place() -> _FilePlace | None:
     settings = current_settings()
     if settings.tuned == "off" or (not settings.tuned and settings.cache == "off"):
         return None
     if settings.tuned:
-        return _Place(Path(settings.tuned), Path(settings.tuned))
+        return _FilePlace(Path(settings.tuned), Path(settings.tuned))
     store = load_disk_cache().store_of(settings)
-    return None if store is None else _Place(store.root, store.root / "tuned")
+    return None if store is None else _FilePlace(store.root, store.root / "tuned")

@@ -11,7 +11,7 @@ from tilewright.bench.timing import Effort
 from tilewright.errors import TuneError
 from tilewright.tune.attempts import Attempt, Verdict
 
-__all__ = ["Found", "Plan", "Progress", "Report"]
+__all__ = ["Progress", "Report", "SearchPlan", "SearchResult"]
 
 _SHORT = Effort(repetitions=5, warmup=0.004, shortest=1e-4, rounds=1, longest=0.01)
 _THOROUGH = Effort(repetitions=9, warmup=0.01, rounds=5, longest=0.02)
@@ -19,7 +19,7 @@ _LEAST_GAIN = 0.005  # as a fraction: a smaller gain is not worth a record, howe
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """Budget of a search."""
 
     seconds: float = math.inf  # after which no further candidate is tried
@@ -50,7 +50,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Result of a search."""
 
     winner: Attempt

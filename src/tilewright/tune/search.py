@@ -33,7 +33,7 @@ from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.tune.attempts import Attempt, Usage, Verdict, tally
 from tilewright.tune.config import Config
 from tilewright.tune.journal import Journal
-from tilewright.tune.plans import Found, Plan, Progress, Report
+from tilewright.tune.plans import Progress, Report, SearchPlan, SearchResult
 from tilewright.tune.task import Task
 
 __all__ = ["Search", "search", "search_name"]
@@ -46,18 +46,18 @@ TimerMaker = Callable[[Effort], Timer]
 
 def search(
     task: Task,
-    plan: Plan | None = None,
+    plan: SearchPlan | None = None,
     *,
     journal: Journal | None = None,
     report: Report = lambda _: None,
     timer: TimerMaker | None = None,
-) -> Found:
+) -> SearchResult:
     """Return the fastest correct configuration of a task; raise `TuneError` if there is none.
 
     With a `journal` the search can be ended and restarted. `report` is called at every step.
     `timer` is for tests, which have a clock of their own.
     """
-    plan = plan or Plan()
+    plan = plan or SearchPlan()
     state = Search(task, plan, journal or Journal(), report, timer)
     for finished in each_finished(state.starts().items(), until=time.monotonic() + plan.seconds):
         state.settle(finished)
@@ -76,7 +76,7 @@ class Search:
     def __init__(
         self,
         task: Task,
-        plan: Plan,
+        plan: SearchPlan,
         journal: Journal,
         report: Report = lambda _: None,
         timer: TimerMaker | None = None,
@@ -180,7 +180,7 @@ class Search:
 
     # --- the end ---
 
-    def conclude(self) -> Found:
+    def conclude(self) -> SearchResult:
         """Compare the best candidates with each other and with the default."""
         finalists = self._finalists()
         runs: dict[str, Run] = {
@@ -197,9 +197,9 @@ class Search:
             found = compare(both, timer=self._timer(self._plan.last))
         return self._found(winner, found)
 
-    def _found(self, winner: Attempt, found: Comparison) -> Found:
+    def _found(self, winner: Attempt, found: Comparison) -> SearchResult:
         order = {config: place for place, config in enumerate(self.task.configs)}
-        return Found(
+        return SearchResult(
             winner,
             found.seconds(str(winner.config)),
             found.noise,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.jit.compile.compile_all import Finished, Start, each_finished
 from tilewright.runtime.devices.cores import usable_cores
-from tilewright.tune.plans import Found
+from tilewright.tune.plans import SearchResult
 from tilewright.tune.search import Search
 from tilewright.tune.task import Task
 
@@ -34,7 +34,7 @@ class Concluded:
 
     name: str
     task: Task | None  # None if the search could not be made
-    found: Found | TilewrightError
+    found: SearchResult | TilewrightError
 
 
 def search_all(
@@ -45,14 +45,14 @@ def search_all(
     After `until`, by `time.monotonic()`, no search is begun. Those that have begun are completed:
     they have few candidates left, most of them assembled.
     """
-    race = _Race(searches, until)
+    race = _SearchState(searches, until)
     for finished in each_finished(race.starts(), at_once=_AHEAD * usable_cores()):
         race.settle(finished)
         yield from race.concluded()
     yield from race.concluded()
 
 
-class _Race:
+class _SearchState:
     """The searches that have begun, and those that are complete."""
 
     def __init__(self, searches: Iterable[tuple[str, MakeSearch]], until: float) -> None:
@@ -102,7 +102,7 @@ class _Race:
             yield Concluded(self._names.pop(search), search.task, _conclude(search))
 
 
-def _conclude(search: Search) -> Found | TilewrightError:
+def _conclude(search: Search) -> SearchResult | TilewrightError:
     try:
         return search.conclude()
     except TilewrightError as error:

@@ -32,7 +32,7 @@ Axis = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Family:
+class AxisCombinations:
     """The combinations of some axes that satisfy a constraint."""
 
     axes: tuple[Axis, ...]
@@ -80,7 +80,9 @@ class Space:
     """Configurations to choose from. Iteration yields each one that satisfies the constraints."""
 
     def __init__(self, *, where: Constraint | None = None, **axes: Any) -> None:
-        self._families: tuple[Family | Neighbourhood, ...] = (Family(_check_axes(axes), where),)
+        self._families: tuple[AxisCombinations | Neighbourhood, ...] = (
+            AxisCombinations(_check_axes(axes), where),
+        )
 
     @staticmethod
     def around(center: Config, **axes: Any) -> Space:

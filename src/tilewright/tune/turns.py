@@ -15,10 +15,10 @@ from tilewright.tune.keys import Key
 from tilewright.tune.records import Records
 from tilewright.tune.task import Tunable
 
-__all__ = ["Need", "by_need", "in_turns", "need_of"]
+__all__ = ["Urgency", "by_need", "in_turns", "need_of"]
 
 
-class Need(IntEnum):
+class Urgency(IntEnum):
     """Urgency of tuning a key; the least number is the most urgent."""
 
     MISSING = 0  # it has no record
@@ -33,18 +33,18 @@ def in_turns(tunables: Iterable[Tunable]) -> Iterator[tuple[Tunable, Key]]:
         yield from (one for one in row if one is not None)
 
 
-def need_of(tunable: Tunable, key: Key, records: Records, target: str) -> Need:
+def need_of(tunable: Tunable, key: Key, records: Records, target: str) -> Urgency:
     """Return the urgency of a key, by the existing records for a target."""
     record = records.get(tunable.name, key)
     if record is None:
-        return Need.MISSING
+        return Urgency.MISSING
     is_fresh = record.provenance.source == tunable.source(key, target)
-    return Need.NONE if is_fresh else Need.STALE
+    return Urgency.NONE if is_fresh else Urgency.STALE
 
 
 def by_need(
     wanted: Iterable[tuple[Tunable, Key]], records: Records, target: str
-) -> list[tuple[Need, Tunable, Key]]:
+) -> list[tuple[Urgency, Tunable, Key]]:
     """Return the keys by urgency, otherwise in their order, each with its urgency."""
     each = ((need_of(tunable, key, records, target), tunable, key) for tunable, key in wanted)
     return sorted(each, key=lambda one: one[0])

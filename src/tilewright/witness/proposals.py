@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import bool_, limits
 from tilewright.frontend.signature.signature import ScalarParam, Signature
 
-__all__ = ["Fill", "Proposal", "axes_of", "proposals"]
+__all__ = ["IntegerContents", "Proposal", "axes_of", "proposals"]
 
 _SEED = 20_26
 _MIXTURES = 150
@@ -29,7 +29,7 @@ Axis = str | tuple[str, int]  # a dim that axes share by name, or one axis of on
 
 
 @dataclass(frozen=True)
-class Fill:
+class IntegerContents:
     """Contents of the integer tensors: one number, or counting up from it."""
 
     start: int
@@ -45,7 +45,7 @@ class Proposal:
 
     extents: Mapping[Axis, int]
     scalars: Mapping[str, int | float]
-    fill: Fill
+    fill: IntegerContents
     grid: tuple[int, ...]
 
 
@@ -66,7 +66,12 @@ def proposals(signature: Signature, tile: int, grid_rank: int) -> Iterator[Propo
     grids = _GRIDS[grid_rank]
     axes = axes_of(signature)
     sizes = (2 * tile, 3 * tile - 1, tile, 4 * tile, 1, tile + 1)
-    fills = (Fill(0), Fill(0, counts=True), Fill(_LARGE), Fill(-1))
+    fills = (
+        IntegerContents(0),
+        IntegerContents(0, counts=True),
+        IntegerContents(_LARGE),
+        IntegerContents(-1),
+    )
     for size in sizes[:2]:
         scalars = {param.name: _fitting(param, size) for param in signature.scalars}
         for fill in fills:

@@ -30,9 +30,9 @@ from tilewright.frontend.signature.signature import (
 from tilewright.jit.compile.forcing import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.witness.proposals import Fill, Proposal
+from tilewright.witness.proposals import IntegerContents, Proposal
 
-__all__ = ["Chosen", "Outcome", "run"]
+__all__ = ["Chosen", "LaunchOutcome", "run"]
 
 _POINTED_TO = 1 << 16  # elements behind a pointer: far more than a small launch reaches
 _BLOCKS = 2  # of a persistent output
@@ -53,7 +53,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LaunchOutcome:
     """How a launch ended: its arguments as text, and its failure, if it has one."""
 
     arguments: tuple[str, ...]
@@ -61,7 +61,9 @@ class Outcome:
     text: str = ""  # of the failure, with elements and blocks as the launch numbers them
 
 
-def run(kernel: Kernel, chosen: Chosen, proposal: Proposal, *, forced: bool) -> Outcome | None:
+def run(
+    kernel: Kernel, chosen: Chosen, proposal: Proposal, *, forced: bool
+) -> LaunchOutcome | None:
     """Run a proposal; None if the launch, or the kernel with these tiles, is refused.
 
     `forced` keeps every check in the kernel.
@@ -74,8 +76,8 @@ def run(kernel: Kernel, chosen: Chosen, proposal: Proposal, *, forced: bool) -> 
         except (LaunchError, CompileError):
             return None
         except KernelFailure as failure:
-            return Outcome(tuple(call.shown), failure, call.retold(str(failure)))
-        return Outcome(tuple(call.shown), None)
+            return LaunchOutcome(tuple(call.shown), failure, call.retold(str(failure)))
+        return LaunchOutcome(tuple(call.shown), None)
 
 
 class _Call:
@@ -159,7 +161,7 @@ class _Call:
         return self._chosen.constants.get(dim) if isinstance(dim, str) else dim
 
 
-def _tensor(shape: tuple[int, ...], dtype: type[DType], fill: Fill) -> Tensor:
+def _tensor(shape: tuple[int, ...], dtype: type[DType], fill: IntegerContents) -> Tensor:
     """A tensor of integers that may be indices, or of arbitrary floats."""
     if dtype.element.is_float:
         ones: Tensor = tw.ones(shape, dtype)

@@ -19,7 +19,7 @@ from tilewright.frontend.signature.signature import Signature
 from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.kernel import Kernel
 from tilewright.witness.proposals import Proposal, proposals
-from tilewright.witness.running import Chosen, Outcome, run
+from tilewright.witness.running import Chosen, LaunchOutcome, run
 from tilewright.witness.solver import solved_proposals
 
 __all__ = ["Suspects", "Witness", "find_witness"]
@@ -112,7 +112,7 @@ def _solved(kernel: Kernel, chosen: Chosen, rank: int) -> Iterator[Proposal]:
 
 def _outcomes(
     kernel: Kernel, chosen: Chosen, tried: Iterable[Proposal], suspects: Suspects
-) -> Iterator[Outcome]:
+) -> Iterator[LaunchOutcome]:
     """The outcomes of the launches that were not refused."""
     for proposal in tried:
         outcome = run(kernel, chosen, proposal, forced=suspects.refused)

@@ -2,9 +2,9 @@
 
 Each index that is not proved to lie inside is a term over launch terms, variables of the kernel and
 loaded values; z3 searches for numbers with which it lies outside. Terms are mathematical integers
-with explicit wraps (`Held`), so a solution is also one of the machine arithmetic. Untracked values
-are unconstrained, so a solution is only a proposal: running it decides. z3 is an extra (`verify`);
-without it there are no proposals.
+with explicit wraps (`Wrapped`), so a solution is also one of the machine arithmetic. Untracked
+values are unconstrained, so a solution is only a proposal: running it decides. z3 is an extra
+(`verify`); without it there are no proposals.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilewright.analysis.dataflow import Dataflow, Obligation
 from tilewright.analysis.facts import analyse
 from tilewright.analysis.operations import (
     Greatest,
-    Held,
     Least,
     NonZero,
     Product,
     Quotient,
     Remainder,
+    Wrapped,
 )
 from tilewright.analysis.terms import Atom, Known, Linear, Origin, Variable
 from tilewright.errors import CompileError
@@ -40,7 +40,7 @@ from tilewright.ir.launch_terms import (
 )
 from tilewright.ir.ops.internal import BoundsCheck
 from tilewright.kernel import Kernel
-from tilewright.witness.proposals import Fill, Proposal, axes_of
+from tilewright.witness.proposals import IntegerContents, Proposal, axes_of
 
 __all__ = ["is_solver_installed", "solved_proposals"]
 
@@ -167,7 +167,7 @@ class _Question:
         read = (a for a in self._atoms if isinstance(a, Variable) and a.origin is Origin.MEMORY)
         loaded = [model.eval(self._atoms[atom], True).as_long() for atom in read]
         blocks = tuple(value(GridExtent(axis), extent) for axis, extent in enumerate(grid))
-        return Proposal(extents, scalars, Fill(loaded[0] if loaded else 0), blocks)
+        return Proposal(extents, scalars, IntegerContents(loaded[0] if loaded else 0), blocks)
 
 
 def _home(signature: Signature, axis: str | tuple[str, int]) -> tuple[str, int]:
@@ -224,7 +224,7 @@ def _nonzero(question: _Question, atom: NonZero) -> Any:
     return question.either(value == 0, 1, value)
 
 
-def _held(question: _Question, atom: Held) -> Any:
+def _held(question: _Question, atom: Wrapped) -> Any:
     """A number of the machine's type that differs by a multiple of its width."""
     value, turns = question.fresh(), question.fresh()
     question.between(value, atom.type.interval.low, atom.type.interval.high)
@@ -234,7 +234,7 @@ def _held(question: _Question, atom: Held) -> Any:
 
 _ATOMS: dict[type[Atom], Callable[[_Question, Any], Any]] = {
     Greatest: _extreme(lambda value, choice: value >= choice),
-    Held: _held,
+    Wrapped: _held,
     Known: _known,
     Least: _extreme(lambda value, choice: value <= choice),
     NonZero: _nonzero,

@@ -28,7 +28,7 @@ from tilewright.backends.cpu.emitter import (
     tile_dtype,
     tile_element,
 )
-from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.faults import FaultSite
 from tilewright.backends.cpu.nested_source import compile_nested
 from tilewright.backends.cpu.planning import plan
 from tilewright.backends.cpu.room import Room
@@ -41,7 +41,7 @@ from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
 from tilewright.ir.types import TensorViewType, TileType
 
-__all__ = ["Program", "RunBlock", "translate"]
+__all__ = ["CompiledSource", "RunBlock", "translate"]
 
 RunBlock = Callable[[int, int, int], None]  # takes the block's coordinates
 
@@ -52,12 +52,12 @@ _MOST_AXES = 32  # limit of NumPy's arrays, in every release
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class CompiledSource:
     """The compiled source of a function: `enter` runs the uniform part and returns the block's."""
 
     name: str
     source: str
-    sites: tuple[Site, ...]
+    sites: tuple[FaultSite, ...]
     parameters: tuple[Value, ...]
     threads_pay: bool
     multiplies: bool  # whether the function has matrix products
@@ -92,7 +92,7 @@ def translate(
     watched: bool = False,
     as_gpus: bool = False,
     limit: int | None = None,
-) -> Program:
+) -> CompiledSource:
     """Translate a function to Python and compile it; a watched program records every access.
 
     `globals` are the addresses of the module's globals by name. With `as_gpus` some undefined
@@ -111,7 +111,7 @@ def _translated(
     watched: bool,
     as_gpus: bool,
     limit: int | None,
-) -> Program:
+) -> CompiledSource:
     for op in function.walk():
         if type(op) not in RULES:
             raise InternalError(f"{op.mnemonic} is no op of Tile IR, or the CPU has no rule for it")
@@ -127,7 +127,7 @@ def _translated(
     source = _source(emitter, names)
     namespace = dict(emitter.namespace)
     exec(_compiled(source, function.name), namespace)
-    return Program(
+    return CompiledSource(
         name=function.name,
         source=source,
         sites=tuple(emitter.sites),

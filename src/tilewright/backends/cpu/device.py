@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, cast
 import numpy as np
 
 from tilewright.backends.cpu.graph import CpuGraph
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cpu.pool import CpuPool
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.stream import CpuQueue
@@ -26,19 +26,19 @@ from tilewright.runtime.devices.watching import is_watching
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
-__all__ = ["CpuBackend", "CpuFunction", "Runnable", "missing", "open_device"]
+__all__ = ["CpuBackend", "CpuFunction", "RunnableKernel", "missing", "open_device"]
 
 _RECORDS_AT_A_TIME = 64
 
 
-class Runnable(Protocol):
+class RunnableKernel(Protocol):
     """A kernel that the CPU can run."""
 
     def run(
         self,
         grid: tuple[int, int, int],
         arguments: Sequence[Any],
-        memories: Sequence[Memory],
+        memories: Sequence[KernelMemory],
         *,
         threads: int | None = None,
         race_check: bool = False,
@@ -50,7 +50,7 @@ class Runnable(Protocol):
 class CpuFunction:
     """A kernel ready to run on a CPU stream."""
 
-    def __init__(self, kernel: Runnable, threads: int | None = None) -> None:
+    def __init__(self, kernel: RunnableKernel, threads: int | None = None) -> None:
         self._kernel = kernel
         self._threads = threads
 
@@ -65,7 +65,7 @@ class CpuFunction:
         if blocks == 0:
             return
         # The queue holds the memories, so they outlive the launch.
-        held = tuple(cast("Memory", memory.allocation) for memory in memories)
+        held = tuple(cast("KernelMemory", memory.allocation) for memory in memories)
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
         if is_watching():
             run = partial(run, race_check=True)
@@ -93,13 +93,13 @@ class CpuFunction:
         return launch
 
 
-class _Records(RecordPool):
+class _HostRecords(RecordPool):
     def make_slots(self) -> Iterable[Slot]:
         nbytes = RECORD_WORDS * 4
-        chunk = Memory.aligned(_RECORDS_AT_A_TIME * nbytes, ALIGNMENT)
+        chunk = KernelMemory.aligned(_RECORDS_AT_A_TIME * nbytes, ALIGNMENT)
         for start in range(0, chunk.array.size, nbytes):
             part = chunk.array[start : start + nbytes]
-            yield Slot(part.view(np.int32), Memory(chunk.address + start, part))
+            yield Slot(part.view(np.int32), KernelMemory(chunk.address + start, part))
 
 
 class CpuBackend:
@@ -111,7 +111,7 @@ class CpuBackend:
     needs_staging = False
 
     def __init__(self) -> None:
-        self._records = _Records()
+        self._records = _HostRecords()
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
         """Return the number of blocks that run at once: one for each core, whatever the hints."""
@@ -143,9 +143,9 @@ class CpuBackend:
         """Do nothing: any host memory serves as a staging buffer."""
         del nbytes
 
-    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Memory:
+    def adopt(self, address: int, nbytes: int, *, read_only: bool) -> KernelMemory:
         """Return host memory of another library."""
-        return Memory.at(address, nbytes, read_only=read_only)
+        return KernelMemory.at(address, nbytes, read_only=read_only)
 
     def end(self) -> None:
         """Do nothing: idle threads end with the process."""

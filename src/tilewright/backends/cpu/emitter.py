@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.faults import FaultSite
 from tilewright.backends.cpu.room import Room
 from tilewright.dtypes import Element
 from tilewright.ir.op import Block, Op, Value
@@ -41,9 +41,9 @@ __all__ = [
     "RECORD",
     "SPACE",
     "STOP",
+    "EmissionPlan",
     "Emitter",
     "Held",
-    "Plan",
     "Rules",
     "Shape",
     "is_integral",
@@ -71,7 +71,7 @@ EVENTS = "events"  # accesses of the block, in a watched program
 
 
 @dataclass(frozen=True)
-class Plan:
+class EmissionPlan:
     """Decisions about a function, made before its source is emitted."""
 
     hoisted: AbstractSet[Op] = frozenset()  # ops uniform across blocks, executed once
@@ -96,14 +96,14 @@ class Held:
 class Emitter:
     """Source text in two parts: the uniform part of a launch, and the part of each block."""
 
-    def __init__(self, rules: Rules, plan: Plan, room: Room) -> None:
+    def __init__(self, rules: Rules, plan: EmissionPlan, room: Room) -> None:
         self.plan = plan
         self._room = room  # budget for the arrays of the program
         self._rules = rules
         self.uniform_lines: list[str] = []
         self.block_lines: list[str] = []
         self.namespace: dict[str, Any] = {}
-        self.sites: list[Site] = []
+        self.sites: list[FaultSite] = []
         self.held: dict[Value, Held] = {}
         self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
         self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
@@ -198,7 +198,7 @@ class Emitter:
 
     def site(self, op: Op) -> int:
         """Return the number by which an op reports faults."""
-        self.sites.append(Site.of(op))
+        self.sites.append(FaultSite.of(op))
         return len(self.sites) - 1
 
     @property
@@ -229,7 +229,7 @@ class Emitter:
         A release takes its number before it writes, an acquire after it has read, so that an
         acquire that reads a released value has the greater number.
         """
-        site = Site.of(op)
+        site = FaultSite.of(op)
         if self.plan.watched and op not in self._turns and (site.acquires or site.releases):
             self._turns[op] = self.fresh()
             self.emit(f"{self._turns[op]} = next({self.constant(_TURNS)})")

@@ -18,10 +18,10 @@ from math import prod
 import numpy as np
 
 from tilewright.backends.cpu.blas import one_thread_each
-from tilewright.backends.cpu.compiler import Program, RunBlock, translate
+from tilewright.backends.cpu.compiler import CompiledSource, RunBlock, translate
 from tilewright.backends.cpu.faults import Fault
 from tilewright.backends.cpu.globals import CpuGlobals
-from tilewright.backends.cpu.memory import AddressSpace, Memory
+from tilewright.backends.cpu.memory import AddressSpace, KernelMemory
 from tilewright.backends.cpu.races import Record, find_race
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.errors import UndefinedBehaviourError
@@ -90,10 +90,10 @@ class CpuKernel:
         return self._program.source
 
     @cached_property
-    def _watched(self) -> Program:
+    def _watched(self) -> CompiledSource:
         return self._translated(watched=True)
 
-    def _translated(self, *, watched: bool) -> Program:
+    def _translated(self, *, watched: bool) -> CompiledSource:
         return translate(
             self._function,
             self._globals.addresses,
@@ -106,7 +106,7 @@ class CpuKernel:
         self,
         grid: Grid,
         arguments: Sequence[float],
-        memories: Sequence[Memory],
+        memories: Sequence[KernelMemory],
         *,
         threads: int | None = None,
         race_check: bool = False,
@@ -173,7 +173,7 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 class _Work:
     """The blocks of one run, distributed in chunks to its threads."""
 
-    program: Program
+    program: CompiledSource
     grid: Grid
     blocks: int
     chunk: int

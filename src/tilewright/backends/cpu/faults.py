@@ -19,17 +19,17 @@ from tilewright.ir.op import Effect, Op
 from tilewright.source import Location
 
 __all__ = [
-    "Access",
+    "AccessMode",
     "AssertionFault",
     "Fault",
-    "Site",
+    "FaultSite",
     "first_true",
     "report",
     "report_element",
 ]
 
 
-class Access(Enum):
+class AccessMode(Enum):
     """Kind of memory access of an op; atomics are ordered among themselves."""
 
     NONE = auto()
@@ -41,47 +41,47 @@ class Access(Enum):
     @property
     def writes(self) -> bool:
         """Whether the access modifies memory."""
-        return self in (Access.WRITE, Access.ATOMIC_WRITE)
+        return self in (AccessMode.WRITE, AccessMode.ATOMIC_WRITE)
 
     @property
-    def plain(self) -> Access:
+    def plain(self) -> AccessMode:
         """The same access without the order of an atomic."""
         return _PLAIN.get(self, self)
 
 
-_PLAIN = {Access.ATOMIC_READ: Access.READ, Access.ATOMIC_WRITE: Access.WRITE}
+_PLAIN = {AccessMode.ATOMIC_READ: AccessMode.READ, AccessMode.ATOMIC_WRITE: AccessMode.WRITE}
 
 
 @dataclass(frozen=True)
-class Site:
+class FaultSite:
     """One op that may report a fault, as a reader of the kernel knows it."""
 
     mnemonic: str
     loc: Location | None
-    access: Access = Access.NONE  # relative to accesses of the same block
-    outward: Access = Access.NONE  # relative to accesses of other blocks
+    access: AccessMode = AccessMode.NONE  # relative to accesses of the same block
+    outward: AccessMode = AccessMode.NONE  # relative to accesses of other blocks
     acquires: bool = False  # whether it acquires releases of other blocks
     releases: bool = False  # whether it releases this block's accesses to other blocks
 
     @staticmethod
-    def of(op: Op) -> Site:
+    def of(op: Op) -> FaultSite:
         """Return the site of an op.
 
         An atomic whose scope is the block counts as a plain access relative to other blocks.
         """
         if op.effect not in (Effect.READ, Effect.WRITE):
-            return Site(op.mnemonic, op.loc)
+            return FaultSite(op.mnemonic, op.loc)
         reads = op.effect is Effect.READ
         order = getattr(op, "memory_ordering", MemoryOrder.WEAK)
         if order is MemoryOrder.WEAK:
-            plain = Access.READ if reads else Access.WRITE
-            return Site(op.mnemonic, op.loc, plain, plain)
-        atomic = Access.ATOMIC_READ if reads else Access.ATOMIC_WRITE
+            plain = AccessMode.READ if reads else AccessMode.WRITE
+            return FaultSite(op.mnemonic, op.loc, plain, plain)
+        atomic = AccessMode.ATOMIC_READ if reads else AccessMode.ATOMIC_WRITE
         if getattr(op, "memory_scope", None) is MemoryScope.TL_BLK:
-            return Site(op.mnemonic, op.loc, atomic, atomic.plain)
+            return FaultSite(op.mnemonic, op.loc, atomic, atomic.plain)
         acquires = order in (MemoryOrder.ACQUIRE, MemoryOrder.ACQ_REL)
         releases = order in (MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
-        return Site(op.mnemonic, op.loc, atomic, atomic, acquires, releases)
+        return FaultSite(op.mnemonic, op.loc, atomic, atomic, acquires, releases)
 
     def __str__(self) -> str:
         return self.mnemonic if self.loc is None else f"{self.mnemonic} at {self.loc}"
@@ -95,7 +95,7 @@ class Fault(Exception):
         self.site = site
         self.what = what
 
-    def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
+    def failure(self, kernel: str, site: FaultSite, block: tuple[int, int, int]) -> KernelFailure:
         """Return the exception for users."""
         return UndefinedBehaviourError(
             f"undefined behaviour in kernel `{kernel}`, block {block}: "
@@ -106,7 +106,7 @@ class Fault(Exception):
 class AssertionFault(Fault):
     """An assertion was false."""
 
-    def failure(self, kernel: str, site: Site, block: tuple[int, int, int]) -> KernelFailure:
+    def failure(self, kernel: str, site: FaultSite, block: tuple[int, int, int]) -> KernelFailure:
         """Return the exception for users."""
         return KernelAssertionError(
             f"{self.what}\n  assertion failed in kernel `{kernel}`, block {block}{_place(site.loc)}"

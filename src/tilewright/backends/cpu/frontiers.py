@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.backends.cpu.faults import Access, Site
+from tilewright.backends.cpu.faults import AccessMode, FaultSite
 from tilewright.backends.cpu.synchronisation import Synchronisation
 
 __all__ = ["CONFLICTS", "Frontier"]
 
-_KINDS = (Access.READ, Access.WRITE, Access.ATOMIC_READ, Access.ATOMIC_WRITE)
+_KINDS = (AccessMode.READ, AccessMode.WRITE, AccessMode.ATOMIC_READ, AccessMode.ATOMIC_WRITE)
 
 # Conflicting kinds of access, by kind.
-CONFLICTS: dict[Access, tuple[Access, ...]] = {
+CONFLICTS: dict[AccessMode, tuple[AccessMode, ...]] = {
     one: tuple(
         other
         for other in _KINDS
@@ -33,10 +33,10 @@ class Frontier:
 
     __slots__ = ("_held", "_order", "_sites")
 
-    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
+    def __init__(self, sites: Sequence[FaultSite], order: Synchronisation) -> None:
         self._sites = sites
         self._order = order
-        self._held: dict[Access, list[Any]] = {}
+        self._held: dict[AccessMode, list[Any]] = {}
 
     def add(self, noted: Any) -> Any:
         """Compare an access with those of other blocks; return one that it races with, or None."""
@@ -45,7 +45,7 @@ class Frontier:
             for other in self._held.get(wanted, ()):
                 if other[0] != noted[0] and not self._order.leads(other, noted):
                     return other
-        if kind is Access.WRITE:
+        if kind is AccessMode.WRITE:
             self._held = {
                 wanted: left
                 for wanted, others in self._held.items()

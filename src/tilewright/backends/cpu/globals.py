@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.backends.cpu import nibbles
-from tilewright.backends.cpu.memory import Memory, is_nibble, storage_dtype
+from tilewright.backends.cpu.memory import KernelMemory, is_nibble, storage_dtype
 from tilewright.backends.cpu.room import Room
 from tilewright.dtypes import Element
 from tilewright.ir.function import Global
@@ -28,7 +28,7 @@ class CpuGlobals:
         self.addresses = {name: memory.address for name, memory in placed.items()}
 
 
-def _memory(one: Global) -> Memory:
+def _memory(one: Global) -> KernelMemory:
     element = _element(one)
     tile = np.broadcast_to(np.asarray(one.value), one.type.shape).astype(element.numpy).reshape(-1)
     if is_nibble(element):
@@ -36,7 +36,7 @@ def _memory(one: Global) -> Memory:
     else:
         data = tile.astype(storage_dtype(element)) if element is Element.I1 else tile
     held = data.view(np.uint8)
-    memory = Memory.aligned(held.size, max(one.alignment, storage_dtype(element).itemsize))
+    memory = KernelMemory.aligned(held.size, max(one.alignment, storage_dtype(element).itemsize))
     memory.array[:] = held
     memory.array.flags.writeable = not one.constant
     return memory

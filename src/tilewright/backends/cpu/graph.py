@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.stream import CpuQueue
 from tilewright.backends.cpu.tasks import Tasks
@@ -23,7 +23,7 @@ __all__ = ["CpuGraph"]
 Pieces = tuple[Callable[[Stop], object], ...]
 
 
-class _Collector(Tasks):
+class _TaskCollector(Tasks):
     """Collects tasks without running them."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Collector(Tasks):
 
     free = allocate
 
-    def download(self, allocation: Memory, offset: int, target: Bytes) -> NoReturn:
+    def download(self, allocation: KernelMemory, offset: int, target: Bytes) -> NoReturn:
         """Refuse."""
         raise copy_to_host_in_graph()
 
@@ -72,7 +72,7 @@ class CpuGraph:
 
 
 def _collect(recipe: Recipe) -> Pieces:
-    collector = _Collector()
+    collector = _TaskCollector()
     recipe(collector)
     return tuple(collector.tasks)
 

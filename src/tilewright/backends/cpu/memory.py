@@ -21,7 +21,7 @@ from tilewright.dtypes import Element
 __all__ = [
     "AddressSpace",
     "BlockSpace",
-    "Memory",
+    "KernelMemory",
     "NibbleTensor",
     "TensorView",
     "is_nibble",
@@ -34,39 +34,39 @@ Places = tuple[Array, ...]  # one for each axis, as `np.ix_` makes them
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class KernelMemory:
     """Bytes that a kernel may access: a one-dimensional array of uint8, and its address."""
 
     address: int
     array: Array
 
     @staticmethod
-    def of(array: Array) -> Memory:
+    def of(array: Array) -> KernelMemory:
         """Return the memory of a contiguous NumPy array."""
         flat = array.reshape(-1)
         assert array.size == 0 or np.shares_memory(flat, array), "the array is not contiguous"
-        return Memory(array.ctypes.data, flat.view(np.uint8))
+        return KernelMemory(array.ctypes.data, flat.view(np.uint8))
 
     @staticmethod
-    def aligned(nbytes: int, alignment: int) -> Memory:
+    def aligned(nbytes: int, alignment: int) -> KernelMemory:
         """Return fresh memory at a multiple of an alignment, full of zeros."""
         buffer = np.zeros(nbytes + alignment, np.uint8)
         start = -buffer.ctypes.data % alignment
-        return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
+        return KernelMemory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
     @staticmethod
-    def uninitialised(nbytes: int, alignment: int) -> Memory:
+    def uninitialised(nbytes: int, alignment: int) -> KernelMemory:
         """Return fresh, uninitialised memory at a multiple of an alignment."""
         buffer = np.empty(nbytes + alignment, np.uint8)
         start = -buffer.ctypes.data % alignment
-        return Memory(buffer.ctypes.data + start, buffer[start : start + nbytes])
+        return KernelMemory(buffer.ctypes.data + start, buffer[start : start + nbytes])
 
     @staticmethod
-    def at(address: int, nbytes: int, *, read_only: bool) -> Memory:
+    def at(address: int, nbytes: int, *, read_only: bool) -> KernelMemory:
         """Return memory that another library owns and keeps alive."""
         if not nbytes:  # NumPy before 2.4 refuses a null address, which an empty array may have
-            return Memory(address, np.empty(0, np.uint8))
-        return Memory(address, np.asarray(_Window(address, nbytes, read_only)))
+            return KernelMemory(address, np.empty(0, np.uint8))
+        return KernelMemory(address, np.asarray(_AddressWindow(address, nbytes, read_only)))
 
     @property
     def end(self) -> int:
@@ -74,7 +74,7 @@ class Memory:
         return self.address + self.array.size
 
 
-class _Window:
+class _AddressWindow:
     """Bytes at an address, through NumPy's array interface."""
 
     def __init__(self, address: int, nbytes: int, read_only: bool) -> None:
@@ -136,7 +136,7 @@ class TensorView:
 class NibbleTensor:
     """A tensor whose elements share bytes."""
 
-    memory: Memory
+    memory: KernelMemory
     first: int  # offset of the first element in the memory, in nibbles
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -170,17 +170,17 @@ class NibbleTensor:
 class AddressSpace:
     """All memories of one launch."""
 
-    def __init__(self, memories: Sequence[Memory], *, remembers: bool = False) -> None:
+    def __init__(self, memories: Sequence[KernelMemory], *, remembers: bool = False) -> None:
         self.memories = list(memories)
         self._remembers = remembers
-        self._past: list[Memory] = []
+        self._past: list[KernelMemory] = []
 
-    def remember(self, memory: Memory) -> None:
+    def remember(self, memory: KernelMemory) -> None:
         """Keep a block's memory alive, so that its addresses are not reused before the end."""
         if self._remembers:
             self._past.append(memory)
 
-    def all_memories(self) -> Sequence[Memory]:
+    def all_memories(self) -> Sequence[KernelMemory]:
         """Return every memory that the launch has used so far."""
         return [*self.memories, *self._past]
 
@@ -188,11 +188,11 @@ class AddressSpace:
         """Return the address space of one block, which can hold memories of its own."""
         return BlockSpace(self)
 
-    def visible(self) -> Sequence[Memory]:
+    def visible(self) -> Sequence[KernelMemory]:
         """Return every memory that may be accessed."""
         return self.memories
 
-    def holding(self, first: int, end: int) -> Memory | None:
+    def holding(self, first: int, end: int) -> KernelMemory | None:
         """Return the memory that holds the bytes `[first, end)`, if one does."""
         for memory in self.visible():
             if memory.address <= first and end <= memory.end:
@@ -246,16 +246,16 @@ class BlockSpace(AddressSpace):
     def __init__(self, launch: AddressSpace) -> None:
         super().__init__(())
         self._launch = launch
-        self._own: dict[int, Memory] = {}
-        self._shared: dict[int, Memory] = {}
+        self._own: dict[int, KernelMemory] = {}
+        self._shared: dict[int, KernelMemory] = {}
 
-    def visible(self) -> Sequence[Memory]:
+    def visible(self) -> Sequence[KernelMemory]:
         """Return the memories of the launch, then the block's own."""
         return [*self._launch.memories, *self._own.values()]
 
     def allocate(self, site: int, nbytes: int, alignment: int, shared: bool) -> int:
         """Return the address of fresh memory; it ends the life of the op's previous memory."""
-        memory = Memory.aligned(nbytes, alignment)
+        memory = KernelMemory.aligned(nbytes, alignment)
         self._launch.remember(memory)
         if not shared:
             self._own[site] = memory

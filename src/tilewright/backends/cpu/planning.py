@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.backends.cpu.emitter import Plan, is_plain
+from tilewright.backends.cpu.emitter import EmissionPlan, is_plain
 from tilewright.ir.attributes import Overflow
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
@@ -46,9 +46,9 @@ def plan(
     *,
     watched: bool = False,
     as_gpus: bool = False,
-) -> Plan:
+) -> EmissionPlan:
     """Return the ops to hoist, the loads to borrow, and the values that are used."""
-    return Plan(
+    return EmissionPlan(
         watched=watched,
         as_gpus=as_gpus,
         allocates=any(isinstance(op, Alloca) for op in function.walk()),

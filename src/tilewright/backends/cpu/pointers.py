@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.backends.cpu import nibbles
 from tilewright.backends.cpu.faults import report_element
 from tilewright.backends.cpu.integers import unsigned
-from tilewright.backends.cpu.memory import AddressSpace, Memory, is_nibble, storage_dtype
+from tilewright.backends.cpu.memory import AddressSpace, KernelMemory, is_nibble, storage_dtype
 from tilewright.backends.cpu.scalars import FARTHEST
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import AtomicMode
@@ -269,7 +269,7 @@ def _one_window(
 _NOTHING = np.empty(0, np.uint8)
 
 
-def _window(memory: Memory, dtype: np.dtype[Any], places: Array, here: Array) -> Window:
+def _window(memory: KernelMemory, dtype: np.dtype[Any], places: Array, here: Array) -> Window:
     skip = -memory.address % dtype.itemsize
     usable = (memory.array.size - skip) // dtype.itemsize * dtype.itemsize
     elements = memory.array[skip : skip + usable].view(dtype)

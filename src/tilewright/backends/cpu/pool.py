@@ -6,7 +6,7 @@ bytes in use.
 
 from __future__ import annotations
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.errors import OutOfMemoryError
 from tilewright.runtime.devices.backend import ALIGNMENT, PoolStatistics
 from tilewright.runtime.devices.fork import ForkedLock
@@ -23,7 +23,7 @@ class CpuPool:
         self._used = 0
         self._highest = 0
 
-    def take(self, nbytes: int) -> Memory:
+    def take(self, nbytes: int) -> KernelMemory:
         """Return aligned, uninitialised memory."""
         with self._lock:
             if self._limit is not None and self._used + nbytes > self._limit:
@@ -32,14 +32,14 @@ class CpuPool:
                     f" for {nbytes} bytes"
                 )
             try:
-                memory = Memory.uninitialised(nbytes, ALIGNMENT)
+                memory = KernelMemory.uninitialised(nbytes, ALIGNMENT)
             except MemoryError:
                 raise OutOfMemoryError(f"the host has no room for {nbytes} bytes") from None
             self._used += nbytes
             self._highest = max(self._highest, self._used)
             return memory
 
-    def give_back(self, memory: Memory) -> None:
+    def give_back(self, memory: KernelMemory) -> None:
         """Release memory that is no longer in use."""
         with self._lock:
             self._used -= memory.array.size

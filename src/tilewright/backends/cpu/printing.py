@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.print_formats import Place
+from tilewright.ir.print_formats import PrintPlaceholder
 
-__all__ = ["Field", "UnprintableError", "fields", "show"]
+__all__ = ["FormatField", "UnprintableError", "fields", "show"]
 
 _MODIFIERS = re.compile(r"([-+ #0]*)([0-9]*)(?:\.([0-9]*))?(?:hh|h|ll|l|j|z|t|q|L)?")
 _LONGEST = 4095  # characters of one conversion that C guarantees
@@ -33,7 +33,7 @@ class UnprintableError(ValueError):
 
 
 @dataclass(frozen=True)
-class Field:
+class FormatField:
     """One conversion of a format: the text before it, and the format of the value."""
 
     before: str
@@ -66,12 +66,12 @@ _INTEGERS: dict[str, Callable[[str, int], str]] = {
 }
 
 
-def fields(places: Sequence[Place]) -> tuple[Field, ...]:
+def fields(places: Sequence[PrintPlaceholder]) -> tuple[FormatField, ...]:
     """Return the fields of a format's conversions."""
     return tuple(map(_field, places))
 
 
-def _field(place: Place) -> Field:
+def _field(place: PrintPlaceholder) -> FormatField:
     found = _MODIFIERS.fullmatch(place.modifiers)
     shown = f"%{place.modifiers}{place.letter}"
     if found is None or place.letter == "n":
@@ -84,10 +84,10 @@ def _field(place: Place) -> Field:
     dot = "" if found[3] is None else f".{precision or 0}"
     letter = "s" if place.letter == "S" else place.letter
     length = max(int(width or 0), int(precision or 0)) + _NUMBER_LENGTH
-    return Field(place.before, f"{flags}{width}{dot}", letter, length)
+    return FormatField(place.before, f"{flags}{width}{dot}", letter, length)
 
 
-def show(parts: Sequence[Field], end: str, bits: tuple[int, ...], *values: Any) -> None:
+def show(parts: Sequence[FormatField], end: str, bits: tuple[int, ...], *values: Any) -> None:
     """Print to standard output in one write, so that lines of different blocks do not mix.
 
     The verifier has checked that values and conversions match in number.
@@ -99,7 +99,7 @@ def show(parts: Sequence[Field], end: str, bits: tuple[int, ...], *values: Any) 
         sys.stdout.write(text + end)
 
 
-def _nested(part: Field, value: Any, bits: int) -> str:
+def _nested(part: FormatField, value: Any, bits: int) -> str:
     if value.ndim == 0:
         return part.text(value.item() if value.dtype.kind in "biuf" else float(value), bits)
     return "[" + ", ".join(_nested(part, row, bits) for row in value) + "]"

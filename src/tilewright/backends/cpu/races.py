@@ -26,7 +26,7 @@ from tilewright.backends.cpu.accesses import (
     meet,
     stretches,
 )
-from tilewright.backends.cpu.faults import Access, Site
+from tilewright.backends.cpu.faults import AccessMode, FaultSite
 from tilewright.backends.cpu.frontiers import CONFLICTS, Frontier
 from tilewright.backends.cpu.memory import AddressSpace
 from tilewright.backends.cpu.synchronisation import BlockId, Synchronisation
@@ -54,7 +54,7 @@ class Race:
     other: Noted
     address: int
 
-    def describe(self, kernel: str, sites: Sequence[Site]) -> str:
+    def describe(self, kernel: str, sites: Sequence[FaultSite]) -> str:
         """Describe both accesses to a reader of the kernel."""
         writer, other = sites[self.writer.event.site], sites[self.other.event.site]
         if self.writer.block == self.other.block:
@@ -79,14 +79,16 @@ class Race:
 
 
 _VERBS = {
-    Access.READ: "reads",
-    Access.WRITE: "writes",
-    Access.ATOMIC_READ: "reads atomically",
-    Access.ATOMIC_WRITE: "updates atomically",
+    AccessMode.READ: "reads",
+    AccessMode.WRITE: "writes",
+    AccessMode.ATOMIC_READ: "reads atomically",
+    AccessMode.ATOMIC_WRITE: "updates atomically",
 }
 
 
-def find_race(records: Sequence[Record], sites: Sequence[Site], space: AddressSpace) -> Race | None:
+def find_race(
+    records: Sequence[Record], sites: Sequence[FaultSite], space: AddressSpace
+) -> Race | None:
     """Return the first race in the records of a run."""
     order = Synchronisation(records, sites)
     for group in _contended(sorted(records, key=_block_order), sites, _Regions(space)):
@@ -102,7 +104,7 @@ def _block_order(record: Record) -> BlockId:
 
 
 def _contended(
-    records: Sequence[Record], sites: Sequence[Site], regions: _Regions
+    records: Sequence[Record], sites: Sequence[FaultSite], regions: _Regions
 ) -> Iterator[list[Any]]:
     """Return the accesses of each written region. The loops visit every access."""
     writes = [site.access.writes for site in sites]
@@ -164,7 +166,7 @@ def _named(noted: Any) -> Noted:
     return Noted(block, number, Event(*event))
 
 
-def _raced(one: Noted, other: Noted, sites: Sequence[Site], address: int) -> Race:
+def _raced(one: Noted, other: Noted, sites: Sequence[FaultSite], address: int) -> Race:
     swap = not sites[one.event.site].access.writes
     return Race(other, one, address) if swap else Race(one, other, address)
 
@@ -179,11 +181,11 @@ class _Cell:
 
     def __init__(self, block: BlockId) -> None:
         self.block = block
-        self.own: dict[Access, int] = {}  # its events, a bit each
-        self.shown: dict[Access, list[Any]] = {}  # compared with other blocks
-        self.others: dict[Access, list[Any]] = {}
+        self.own: dict[AccessMode, int] = {}  # its events, a bit each
+        self.shown: dict[AccessMode, list[Any]] = {}  # compared with other blocks
+        self.others: dict[AccessMode, list[Any]] = {}
 
-    def add(self, noted: Any, site: Site) -> None:
+    def add(self, noted: Any, site: FaultSite) -> None:
         """Add an access of the current block; for other blocks one of each kind is enough."""
         self.own[site.access] = self.own.get(site.access, 0) | 1 << noted[1]
         shown = self.shown.setdefault(site.outward, [])
@@ -200,7 +202,7 @@ class _Cell:
 class _OnePartition:
     """Accesses that overlap only at equal indices; blocks come in order."""
 
-    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
+    def __init__(self, sites: Sequence[FaultSite], order: Synchronisation) -> None:
         self._sites = sites
         self._order = order
 
@@ -250,7 +252,7 @@ class _OnePartition:
         start = int(stretches(named.event.where, named.event.at).starts[0])
         return _raced(_named(other), named, self._sites, start)
 
-    def _unordered(self, cell: _Cell, noted: Any, site: Site, group: Sequence[Any]) -> Any:
+    def _unordered(self, cell: _Cell, noted: Any, site: FaultSite, group: Sequence[Any]) -> Any:
         """Return an earlier, unordered access of the tile that conflicts with this one, or None."""
         for kind in CONFLICTS[site.outward] if not self._order else ():
             for other in cell.others.get(kind, ()):
@@ -274,15 +276,15 @@ def _bits(mask: int) -> Iterator[int]:
 # Patterns of a race on a part of memory: accesses of all these kinds exist, from more than one
 # block.
 _PATTERNS = (
-    ((Access.WRITE,), tuple(CONFLICTS)),
-    ((Access.ATOMIC_WRITE, Access.READ), (Access.ATOMIC_WRITE, Access.READ)),
+    ((AccessMode.WRITE,), tuple(CONFLICTS)),
+    ((AccessMode.ATOMIC_WRITE, AccessMode.READ), (AccessMode.ATOMIC_WRITE, AccessMode.READ)),
 )
 
 
 class _AnyShape:
     """Accesses as intervals of addresses."""
 
-    def __init__(self, sites: Sequence[Site], order: Synchronisation) -> None:
+    def __init__(self, sites: Sequence[FaultSite], order: Synchronisation) -> None:
         self._sites = sites
         self._order = order
 
@@ -318,7 +320,7 @@ class _AnyShape:
 
     def _within_blocks(self, group: Sequence[Noted]) -> Race | None:
         earlier: dict[int, Noted] = {}
-        masks: dict[Access, int] = {}
+        masks: dict[AccessMode, int] = {}
         block: BlockId | None = None
         for noted in group:
             if noted.block != block:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cpu.pool import CpuPool
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.tasks import Tasks
@@ -37,7 +37,7 @@ _PATIENCE = 0.1 if os.name == "nt" else -1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class _QueuedStep:
     """One step of a queue."""
 
     run: Callable[[], object]
@@ -120,7 +120,7 @@ class CpuQueue(Tasks):
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._tasks: deque[_Task] = deque()
+        self._tasks: deque[_QueuedStep] = deque()
         self.tail: object = None  # the last task enqueued
         self._error: BaseException | None = None
         self._errors: dict[int, BaseException] = {}
@@ -144,14 +144,14 @@ class CpuQueue(Tasks):
 
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
         """Enqueue a task."""
-        self._put(_Task(run, repeatable))
+        self._put(_QueuedStep(run, repeatable))
 
     def put_kernel(self, run: Callable[[Stop], object]) -> None:
         """Enqueue a task that can be stopped."""
         stop = Stop()
-        self._put(_Task(partial(run, stop), stop=stop))
+        self._put(_QueuedStep(partial(run, stop), stop=stop))
 
-    def _put(self, task: _Task) -> None:
+    def _put(self, task: _QueuedStep) -> None:
         with self._lock:
             self.tail = task  # before the call, after which a signal may raise
             self._tasks.append(task)
@@ -177,7 +177,7 @@ class CpuQueue(Tasks):
                 return
             self._run_one(task)
 
-    def _first(self) -> _Task | None:
+    def _first(self) -> _QueuedStep | None:
         with self._lock:
             if not self._tasks:
                 self._state = _State.IDLE
@@ -186,7 +186,7 @@ class CpuQueue(Tasks):
             # flight.
             return self._tasks[0]
 
-    def _run_one(self, task: _Task) -> None:
+    def _run_one(self, task: _QueuedStep) -> None:
         try:
             if task.stop is not None and self._is_ending:
                 task.stop.ask(self._stopped())
@@ -203,7 +203,7 @@ class CpuQueue(Tasks):
                 self._state = _State.IDLE
                 self._ask_for_thread()
 
-    def _obstacle(self) -> _Task | None:
+    def _obstacle(self) -> _QueuedStep | None:
         """Return the task that runs or is held, here or in the queue that this one waits for."""
         queue, seen = self, set[CpuQueue]()
         while queue not in seen:  # queues that seem to wait for each other have just moved on
@@ -310,7 +310,7 @@ class CpuQueue(Tasks):
 
     def order_after(self, other: CpuQueue, count: int) -> int:
         """Wait for operation `count` of another queue, and for no later one."""
-        self._put(_Task(_nothing, repeatable=True, gate=_Passing(other, count)))
+        self._put(_QueuedStep(_nothing, repeatable=True, gate=_Passing(other, count)))
         return count
 
     def take_error(self, count: int) -> BaseException | None:
@@ -322,7 +322,7 @@ class CpuQueue(Tasks):
         """Hold the queue before its next task, until released."""
         hold = CpuHold()
         self._holds.append(hold)
-        self._put(_Task(_nothing, repeatable=True, gate=hold))
+        self._put(_QueuedStep(_nothing, repeatable=True, gate=hold))
         return hold
 
     def end_holds(self) -> None:
@@ -352,11 +352,11 @@ class CpuQueue(Tasks):
                 " is not known here: synchronize before the fork"
             )
 
-    def allocate(self, nbytes: int, pool: CpuPool) -> Memory:
+    def allocate(self, nbytes: int, pool: CpuPool) -> KernelMemory:
         """Return aligned host memory."""
         return pool.take(nbytes)
 
-    def free(self, allocation: Memory, pool: CpuPool) -> None:
+    def free(self, allocation: KernelMemory, pool: CpuPool) -> None:
         """Release the memory when the queue reaches this point."""
         self.put(partial(pool.give_back, allocation), repeatable=True)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.accesses import Event, stretches
-from tilewright.backends.cpu.faults import Site
+from tilewright.backends.cpu.faults import FaultSite
 
 __all__ = ["BlockId", "Synchronisation"]
 
@@ -33,7 +33,7 @@ class _Turn(NamedTuple):
     block: BlockId
     number: int
     event: Event
-    site: Site
+    site: FaultSite
 
 
 @dataclass
@@ -51,7 +51,9 @@ class _Past:
 class Synchronisation:
     """The releases and acquires of a run."""
 
-    def __init__(self, records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[Site]) -> None:
+    def __init__(
+        self, records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[FaultSite]
+    ) -> None:
         self._acquired: dict[BlockId, list[tuple[int, _Past]]] = defaultdict(list)
         self._times: dict[BlockId, list[int]] = {}
         self._is_active = False
@@ -107,7 +109,9 @@ class Synchronisation:
         return list({id(past): past for past in pasts}.values())
 
 
-def _turns(records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[Site]) -> Iterator[_Turn]:
+def _turns(
+    records: Sequence[tuple[BlockId, list[Any]]], sites: Sequence[FaultSite]
+) -> Iterator[_Turn]:
     for block, events in records:
         for number, parts in enumerate(events):
             site = sites[parts[0]]

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.backends.cpu.memory import Memory
+from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cpu.stopping import Stop
 from tilewright.runtime.devices.backend import Bytes
 
@@ -28,24 +28,29 @@ class Tasks(ABC):
     def put_kernel(self, run: Callable[[Stop], object]) -> None:
         """Enqueue a task that can be stopped."""
 
-    def fill(self, allocation: Memory, pattern: bytes, repeats: int, offset: int = 0) -> None:
+    def fill(self, allocation: KernelMemory, pattern: bytes, repeats: int, offset: int = 0) -> None:
         """Fill memory with a repeated pattern."""
         kind = _PATTERNS[len(pattern)]
         elements = allocation.array[offset : offset + len(pattern) * repeats].view(kind)
         self.put(partial(elements.fill, np.frombuffer(pattern, kind)[0]), repeatable=True)
 
     def copy(
-        self, target: Memory, target_offset: int, source: Memory, offset: int, nbytes: int
+        self,
+        target: KernelMemory,
+        target_offset: int,
+        source: KernelMemory,
+        offset: int,
+        nbytes: int,
     ) -> None:
         """Copy bytes from one allocation to another."""
         to = target.array[target_offset : target_offset + nbytes]
         self.put(partial(np.copyto, to, source.array[offset : offset + nbytes]), repeatable=True)
 
-    def upload(self, allocation: Memory, source: Bytes) -> None:
+    def upload(self, allocation: KernelMemory, source: Bytes) -> None:
         """Copy host bytes in."""
         self.put(partial(np.copyto, allocation.array[: source.size], source), repeatable=True)
 
-    def download(self, allocation: Memory, offset: int, target: Bytes) -> None:
+    def download(self, allocation: KernelMemory, offset: int, target: Bytes) -> None:
         """Copy bytes out."""
         source = allocation.array[offset : offset + target.size]
         self.put(partial(np.copyto, target, source), repeatable=True)

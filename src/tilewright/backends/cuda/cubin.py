@@ -36,7 +36,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Section:
+class ElfSection:
     """One section of an ELF file."""
 
     name: str
@@ -70,24 +70,24 @@ def cubin_resources(cubin: bytes) -> dict[str, Resources]:
     }
 
 
-def _sections(cubin: bytes) -> list[Section]:
+def _sections(cubin: bytes) -> list[ElfSection]:
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + i * size) for i in range(count)]
     name_table = headers[names][4]
     return [
-        Section(_text_at(cubin, name_table + header[0]), header[4], header[5], header[6])
+        ElfSection(_text_at(cubin, name_table + header[0]), header[4], header[5], header[6])
         for header in headers
     ]
 
 
-def _symbol_names(cubin: bytes, table: Section, sections: list[Section]) -> list[str]:
+def _symbol_names(cubin: bytes, table: ElfSection, sections: list[ElfSection]) -> list[str]:
     names = sections[table.link].offset
     starts = range(table.offset, table.offset + table.size, 24)
     return [_text_at(cubin, names + struct.unpack_from("<I", cubin, at)[0]) for at in starts]
 
 
-def _threads(cubin: bytes, info: Section | None) -> int:
+def _threads(cubin: bytes, info: ElfSection | None) -> int:
     """Return the threads of a block, if the cubin fixes their number."""
     if info is None:
         return 0
@@ -95,7 +95,7 @@ def _threads(cubin: bytes, info: Section | None) -> int:
     return prod(next(blocks, (0,)))
 
 
-def _attributes(cubin: bytes, info: Section) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _attributes(cubin: bytes, info: ElfSection) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Iterate over the attributes that carry numbers, with their numbers."""
     at, end = info.offset, info.offset + info.size
     while at < end:

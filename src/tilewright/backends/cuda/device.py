@@ -25,7 +25,7 @@ _STREAMS_AHEAD = 32
 _PLACES_LEFT = 32
 
 
-class _Records(RecordPool):
+class _PinnedRecords(RecordPool):
     """Records in pinned memory, which kernels write and the host reads without a driver call."""
 
     def __init__(self, driver: Driver) -> None:
@@ -71,7 +71,7 @@ class CudaBackend:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.target = driver.target
-        self._records = _Records(driver)
+        self._records = _PinnedRecords(driver)
         self._streams = _StreamsAhead(driver)
         self._poller = Poller(driver)
         self._staging = Staging(driver)

@@ -18,15 +18,15 @@ from tilewright.runtime.devices.function import KernelLimits, LaunchShape, Ready
 __all__ = [
     "Copy",
     "Driver",
-    "Fill",
     "GraphDriver",
+    "MatrixFill",
     "Parameters",
     "missing_driver",
     "open_driver",
 ]
 
 
-class Fill(NamedTuple):
+class MatrixFill(NamedTuple):
     """A fill of a matrix with one element of 1, 2 or 4 bytes; a single row has no pitch."""
 
     address: int
@@ -79,10 +79,10 @@ class GraphDriver(Protocol):
     ) -> None:
         """Replace the launch of a node, from the next launch of the graph on."""
 
-    def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
+    def add_fill_node(self, graph: Any, after: list[Any], fill: MatrixFill) -> Any:
         """Add a node that fills memory."""
 
-    def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
+    def set_fill_node(self, executable: Any, node: Any, fill: MatrixFill) -> None:
         """Replace the fill of a node."""
 
     def add_copy_node(self, graph: Any, after: list[Any], copy: Copy) -> Any:

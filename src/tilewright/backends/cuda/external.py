@@ -19,7 +19,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import KernelLimits, LaunchShape
 from tilewright.runtime.devices.stream import Stream
 
-__all__ = ["CodeKind", "ExternalFunction", "kernel_names", "kind_of", "load_function"]
+__all__ = ["CodeKind", "CudaExternalFunction", "kernel_names", "kind_of", "load_function"]
 
 _ENTRY = re.compile(rb"\.entry\s+([A-Za-z_$%][\w$]*)")
 _VERSION = re.compile(rb"^\s*\.version\s", re.MULTILINE)  # a PTX file has one, at its top
@@ -58,7 +58,7 @@ def kernel_names(code: bytes) -> tuple[str, ...] | None:
     return tuple(cubin_resources(code)) if kind is CodeKind.CUBIN else None
 
 
-class ExternalFunction:
+class CudaExternalFunction:
     """One kernel on one GPU, ready to launch."""
 
     def __init__(self, device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]) -> None:
@@ -88,6 +88,6 @@ class ExternalFunction:
 
 def load_function(
     device: Device, code: bytes, name: str, kinds: tuple[Kind, ...]
-) -> ExternalFunction:
+) -> CudaExternalFunction:
     """Load a kernel of code on a GPU, for arguments of these kinds."""
-    return ExternalFunction(device, code, name, kinds)
+    return CudaExternalFunction(device, code, name, kinds)

@@ -21,7 +21,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
-from tilewright.backends.cuda.driver import Copy, Driver, Fill
+from tilewright.backends.cuda.driver import Copy, Driver, MatrixFill
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
 from tilewright.runtime.devices.backend import Bytes, Recipe
 from tilewright.runtime.devices.function import LaunchShape
@@ -36,7 +36,7 @@ _LANES = 20
 _MANY = 3
 
 
-class _Kind(Enum):
+class _NodeKind(Enum):
     """Kind of a driver node, which never changes."""
 
     LAUNCH = auto()
@@ -46,18 +46,18 @@ class _Kind(Enum):
     EMPTY = auto()
 
 
-_LAUNCHES = (_Kind.LAUNCH, _Kind.WAITING_LAUNCH)
+_LAUNCHES = (_NodeKind.LAUNCH, _NodeKind.WAITING_LAUNCH)
 
 
-class _Piece(NamedTuple):
+class _DriverNode(NamedTuple):
     """One driver node."""
 
-    kind: _Kind
+    kind: _NodeKind
     handle: Any
 
 
-def _launch_kind(driver: Driver, kernel: Any) -> _Kind:
-    return _Kind.WAITING_LAUNCH if driver.waits(kernel) else _Kind.LAUNCH
+def _launch_kind(driver: Driver, kernel: Any) -> _NodeKind:
+    return _NodeKind.WAITING_LAUNCH if driver.waits(kernel) else _NodeKind.LAUNCH
 
 
 class _Mismatch(Exception):
@@ -76,7 +76,7 @@ class _Target(ABC):
         self.launch_shape(kernel, LaunchShape.of_blocks(blocks), parameters)
 
     @abstractmethod
-    def put_fill(self, fill: Fill) -> None:
+    def put_fill(self, fill: MatrixFill) -> None:
         """Add a fill."""
 
     @abstractmethod
@@ -119,53 +119,53 @@ class _Target(ABC):
 class _Adding(_Target):
     """Adds work to a graph as a chain of nodes."""
 
-    def __init__(self, driver: Driver, graph: Any, after: list[_Piece]) -> None:
+    def __init__(self, driver: Driver, graph: Any, after: list[_DriverNode]) -> None:
         self._driver = driver
         self._graph = graph
         self._behind = after
-        self.pieces: list[_Piece] = []
+        self.pieces: list[_DriverNode] = []
 
     @property
     def _after(self) -> list[Any]:
         return [piece.handle for piece in self._behind]
 
-    def _add(self, kind: _Kind, handle: Any) -> None:
-        self.pieces.append(_Piece(kind, handle))
+    def _add(self, kind: _NodeKind, handle: Any) -> None:
+        self.pieces.append(_DriverNode(kind, handle))
         self._behind = self.pieces[-1:]
 
     def launch_shape(self, kernel: Any, shape: LaunchShape, parameters: int) -> None:
         """Add a kernel node."""
         kind, kinds = _launch_kind(self._driver, kernel), [piece.kind for piece in self._behind]
-        if kind is _Kind.WAITING_LAUNCH and len(kinds) == 1 and kinds[0] in _LAUNCHES:
+        if kind is _NodeKind.WAITING_LAUNCH and len(kinds) == 1 and kinds[0] in _LAUNCHES:
             add, after = self._driver.add_early_node, self._after[0]
         else:
             add, after = self._driver.add_launch_node, self._after
         self._add(kind, add(self._graph, after, kernel, shape, parameters))
 
-    def put_fill(self, fill: Fill) -> None:
+    def put_fill(self, fill: MatrixFill) -> None:
         """Add a memset node."""
-        self._add(_Kind.FILL, self._driver.add_fill_node(self._graph, self._after, fill))
+        self._add(_NodeKind.FILL, self._driver.add_fill_node(self._graph, self._after, fill))
 
     def put_copy(self, copy: Copy) -> None:
         """Add a memcpy node."""
-        self._add(_Kind.COPY, self._driver.add_copy_node(self._graph, self._after, copy))
+        self._add(_NodeKind.COPY, self._driver.add_copy_node(self._graph, self._after, copy))
 
-    def finish(self) -> list[_Piece]:
+    def finish(self) -> list[_DriverNode]:
         """Return the nodes; an operation without work gets an empty node, for its successors."""
         if not self.pieces:
-            self._add(_Kind.EMPTY, self._driver.add_empty_node(self._graph, self._after))
+            self._add(_NodeKind.EMPTY, self._driver.add_empty_node(self._graph, self._after))
         return self.pieces
 
 
 class _Changing(_Target):
     """Replaces the work of one recorded operation's nodes, in the same order."""
 
-    def __init__(self, driver: Driver, graph: Any, pieces: list[_Piece]) -> None:
+    def __init__(self, driver: Driver, graph: Any, pieces: list[_DriverNode]) -> None:
         self._driver = driver
         self._graph = graph
-        self._left = [piece for piece in pieces if piece.kind is not _Kind.EMPTY]
+        self._left = [piece for piece in pieces if piece.kind is not _NodeKind.EMPTY]
 
-    def _next(self, kind: _Kind) -> Any:
+    def _next(self, kind: _NodeKind) -> Any:
         if not self._left or self._left[0].kind is not kind:
             raise _Mismatch
         return self._left.pop(0).handle
@@ -175,13 +175,13 @@ class _Changing(_Target):
         node = self._next(_launch_kind(self._driver, kernel))
         self._driver.set_launch_node(self._graph, node, kernel, shape, parameters)
 
-    def put_fill(self, fill: Fill) -> None:
+    def put_fill(self, fill: MatrixFill) -> None:
         """Replace a fill."""
-        self._driver.set_fill_node(self._graph, self._next(_Kind.FILL), fill)
+        self._driver.set_fill_node(self._graph, self._next(_NodeKind.FILL), fill)
 
     def put_copy(self, copy: Copy) -> None:
         """Replace a copy."""
-        self._driver.set_copy_node(self._graph, self._next(_Kind.COPY), copy)
+        self._driver.set_copy_node(self._graph, self._next(_NodeKind.COPY), copy)
 
     def finish(self) -> None:
         """Check that all nodes have been replaced."""
@@ -220,12 +220,16 @@ class CudaGraph:
 
     def __init__(self, driver: Driver, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> None:
         self._driver = driver
-        self._pieces: list[list[_Piece]] = []
+        self._pieces: list[list[_DriverNode]] = []
         self._graph = driver.create_graph()
         try:
             behind = in_lanes([after for _, after in nodes])
             together = starts_together(behind)
-            start = [_Piece(_Kind.EMPTY, driver.add_idle_node(self._graph))] if together else []
+            start = (
+                [_DriverNode(_NodeKind.EMPTY, driver.add_idle_node(self._graph))]
+                if together
+                else []
+            )
             for (recipe, _), after in zip(nodes, behind, strict=True):
                 ends = [self._pieces[node][-1] for node in after]
                 target = _Adding(driver, self._graph, ends or start)
@@ -257,12 +261,12 @@ class CudaGraph:
         self._driver.destroy_graph(self._graph)
 
 
-def _fills(address: int, pattern: bytes, repeats: int) -> Iterator[Fill]:
+def _fills(address: int, pattern: bytes, repeats: int) -> Iterator[MatrixFill]:
     """Split a fill into elements of 1, 2 or 4 bytes, the sizes that the driver has."""
     if pattern == pattern[:1] * len(pattern):
-        yield Fill(address, pattern[:1], 0, repeats * len(pattern), 1)
+        yield MatrixFill(address, pattern[:1], 0, repeats * len(pattern), 1)
     elif len(pattern) <= 4:
-        yield Fill(address, pattern, 0, repeats, 1)
+        yield MatrixFill(address, pattern, 0, repeats, 1)
     else:
         for start in range(0, len(pattern), 4):  # columns of a matrix with a row for each element
-            yield Fill(address + start, pattern[start : start + 4], len(pattern), 1, repeats)
+            yield MatrixFill(address + start, pattern[start : start + 4], len(pattern), 1, repeats)

@@ -17,7 +17,7 @@ from cuda.bindings import driver as cu
 from cuda.core import ObjectCode
 
 from tilewright.backends.cuda.capture_bindings import beside_captures
-from tilewright.backends.cuda.driver import Copy, Fill
+from tilewright.backends.cuda.driver import Copy, MatrixFill
 from tilewright.errors import DriverError
 from tilewright.runtime.devices.function import LaunchShape
 
@@ -128,13 +128,13 @@ class GraphCalls(ABC):
         launch.kernelParams = parameters
         return launch
 
-    def add_fill_node(self, graph: Any, after: list[Any], fill: Fill) -> Any:
+    def add_fill_node(self, graph: Any, after: list[Any], fill: MatrixFill) -> Any:
         """Add a node that fills memory."""
         code, node = cu.cuGraphAddMemsetNode(graph, after, len(after), _fill(fill), self.context)
         self.check("cuGraphAddMemsetNode", code)
         return node
 
-    def set_fill_node(self, executable: Any, node: Any, fill: Fill) -> None:
+    def set_fill_node(self, executable: Any, node: Any, fill: MatrixFill) -> None:
         """Replace the fill of a node."""
         (code,) = cu.cuGraphExecMemsetNodeSetParams(executable, node, _fill(fill), self.context)
         self.check("cuGraphExecMemsetNodeSetParams", code)
@@ -189,7 +189,7 @@ def _early() -> Any:
     return edge
 
 
-def _fill(fill: Fill) -> Any:
+def _fill(fill: MatrixFill) -> Any:
     memset = cu.CUDA_MEMSET_NODE_PARAMS()
     memset.dst = cu.CUdeviceptr(fill.address)
     memset.value = int.from_bytes(fill.pattern, "little")

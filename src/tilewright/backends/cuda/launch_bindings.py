@@ -24,7 +24,7 @@ _SUCCESS = cu.CUresult.CUDA_SUCCESS
 _ELSEWHERE = (cu.CUresult.CUDA_ERROR_INVALID_CONTEXT, cu.CUresult.CUDA_ERROR_INVALID_HANDLE)
 
 
-class _Binding(Protocol):
+class _ContextBinding(Protocol):
     """An object that binds a context and checks codes."""
 
     def bind(self) -> None:
@@ -35,7 +35,7 @@ class _Binding(Protocol):
 
 
 def call_again(
-    driver: _Binding, name: str, code: Any, stream: Any, call: Callable[[], tuple[Any]]
+    driver: _ContextBinding, name: str, code: Any, stream: Any, call: Callable[[], tuple[Any]]
 ) -> None:
     """Repeat a refused call, if it was for the default stream of another context."""
     if not stream.has_context and code in _ELSEWHERE:

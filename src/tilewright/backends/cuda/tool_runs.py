@@ -28,7 +28,7 @@ from tilewright.backends.cuda import tool_keeper
 from tilewright.backends.cuda.tool_keeper import BEGIN, END, TOKEN, end_by_token
 from tilewright.runtime.devices.fork import ForkedLock, in_children
 
-__all__ = ["Finished", "TookTooLong", "run_tool"]
+__all__ = ["TookTooLong", "ToolOutcome", "run_tool"]
 
 _CAN_END_TOOLS = hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
 _ROUND_SECONDS = 0.005  # polling interval, where the system does not signal the end
@@ -40,7 +40,7 @@ class TookTooLong(Exception):
 
 
 @dataclass(frozen=True)
-class Finished:
+class ToolOutcome:
     """Result of a tool."""
 
     status: int
@@ -50,7 +50,7 @@ class Finished:
 
 def run_tool(
     command: Sequence[str | Path], folder: Path, seconds: float, environment: Mapping[str, str]
-) -> Finished:
+) -> ToolOutcome:
     """Run a tool in a folder of its own; raise `TookTooLong`, or `OSError` if it does not start.
 
     No process that the tool has started is left when this returns or raises.
@@ -142,13 +142,13 @@ class _Run:
         poll.register(self._leash, select.POLLIN)
         return not poll.poll(0)
 
-    def finished(self) -> Finished:
+    def finished(self) -> ToolOutcome:
         """Return the result."""
         assert self._process is not None, "it was started"
         output, errors = (
             path.read_bytes().decode(errors="replace") for path in (self._output, self._errors)
         )
-        return Finished(self._process.returncode, output, errors)
+        return ToolOutcome(self._process.returncode, output, errors)
 
 
 def _has_ended(pid: int) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tilewright.backends.cuda.explain import AssemblyError, explain
 from tilewright.backends.cuda.remarks import Remark, parse_remarks
-from tilewright.backends.cuda.tool_runs import Finished, TookTooLong, run_tool
+from tilewright.backends.cuda.tool_runs import TookTooLong, ToolOutcome, run_tool
 from tilewright.backends.cuda.toolkits import FIX, Toolkit, find_toolkit
 from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
@@ -104,7 +104,7 @@ class Toolchain:
                 f"{self.toolkit.root} reads up to {read}; {FIX}"
             )
 
-    def _disassemble_in(self, folder: Path, data: bytes, *, debug_info: bool) -> Finished:
+    def _disassemble_in(self, folder: Path, data: bytes, *, debug_info: bool) -> ToolOutcome:
         program = self.toolkit.tileirdisasm
         if program is None:
             raise ToolchainError(f"{self.toolkit.root / 'bin'} has no tileirdisasm")
@@ -112,7 +112,7 @@ class Toolchain:
         source.write_bytes(data)
         return self._run([program, *(["-g"] if debug_info else []), source], folder, program.name)
 
-    def _run(self, command: Sequence[str | Path], folder: Path, what: str) -> Finished:
+    def _run(self, command: Sequence[str | Path], folder: Path, what: str) -> ToolOutcome:
         environment = {
             "CUDA_HOME": str(self.toolkit.root),
             "PATH": str(self.toolkit.root / "bin"),

@@ -38,7 +38,7 @@ class _Nowhere:
     address: int = 0
 
 
-class _Records(RecordPool):
+class _MetaRecords(RecordPool):
     def make_slots(self) -> Iterable[Slot]:
         yield Slot(np.zeros(RECORD_WORDS, np.int32), _Nowhere())
 
@@ -53,7 +53,7 @@ class MetaBackend:
     def __init__(self, target: str) -> None:
         self.target = target
         self.runs = "cpu" if target == "cpu" else "cuda"
-        self._records = _Records()
+        self._records = _MetaRecords()
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
         """Return one: the device has no properties."""

@@ -30,7 +30,6 @@ from tilewright.ir.attributes import (
     DivBy,
     EnumCodec,
     FloatIdentity,
-    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
@@ -40,6 +39,7 @@ from tilewright.ir.attributes import (
     SameElements,
     StringCodec,
     SymbolCodec,
+    TargetHints,
 )
 from tilewright.ir.elements import numbers_of_bits
 from tilewright.ir.op import Version
@@ -69,11 +69,11 @@ def attribute_reader(codec: AttributeCodec) -> AttributeReader:
     return _READERS[type(codec)](codec)
 
 
-def read_hints(cursor: Cursor, tables: ReadTables) -> Hints:
+def read_hints(cursor: Cursor, tables: ReadTables) -> TargetHints:
     """Read the hints of an entry, which carry their tag."""
     start = cursor.position
     hints = _tagged(cursor, tables, 0)
-    if not isinstance(hints, Hints):
+    if not isinstance(hints, TargetHints):
         cursor.fail("an entry's hints are of another kind of attribute", start)
     return hints
 
@@ -133,7 +133,7 @@ def _promise(cursor: Cursor, tables: ReadTables, _types: tuple[Type, ...]) -> Pr
     return promise
 
 
-def _hints(cursor: Cursor, tables: ReadTables, _types: tuple[Type, ...]) -> Hints:
+def _hints(cursor: Cursor, tables: ReadTables, _types: tuple[Type, ...]) -> TargetHints:
     return _read_hints(cursor, tables, 0)
 
 
@@ -186,12 +186,12 @@ def _read_dictionary(cursor: Cursor, tables: ReadTables, depth: int) -> Dictiona
     return Dictionary(tuple(items))
 
 
-def _read_hints(cursor: Cursor, tables: ReadTables, depth: int) -> Hints:
+def _read_hints(cursor: Cursor, tables: ReadTables, depth: int) -> TargetHints:
     start = cursor.position
     targets = _read_dictionary(cursor, tables, depth).items
     if not all(isinstance(given, Dictionary) for _, given in targets):
         cursor.fail("hints for a target are no dictionary", start)
-    return Hints(targets)  # type: ignore[arg-type]
+    return TargetHints(targets)  # type: ignore[arg-type]
 
 
 def _read_integer(cursor: Cursor, tables: ReadTables, _depth: int) -> IntIdentity | int:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from tilewright.bytecode.tags import DebugTag
-from tilewright.bytecode.write.stream import Stream
-from tilewright.bytecode.write.tables import StringTable, Table
+from tilewright.bytecode.write.stream import ByteStream
+from tilewright.bytecode.write.tables import NumberedTable, StringTable
 from tilewright.ir.function import Function
 from tilewright.source import Location, Span
 
@@ -26,7 +26,7 @@ class DebugWriter:
 
     def __init__(self, strings: StringTable) -> None:
         self._strings = strings
-        self._attributes = Table(first=1)
+        self._attributes = NumberedTable(first=1)
         self._lists: list[list[int]] = []
 
     def add_function(self, function: Function, locations: Sequence[Location | None]) -> int:
@@ -43,7 +43,7 @@ class DebugWriter:
 
     def section(self) -> bytes:
         """Return the start of each function's list, the lists, then the table they refer to."""
-        stream = Stream()
+        stream = ByteStream()
         stream.put_varint(len(self._lists))
         stream.pad_to(4)
         start = 0
@@ -81,7 +81,7 @@ class DebugWriter:
         return self._attribute(DebugTag.SUBPROGRAM, file, line, title, title, unit, line)
 
     def _attribute(self, *numbers: int) -> int:
-        item = Stream()
+        item = ByteStream()
         for number in numbers:
             item.put_varint(number)
         return self._attributes.number(bytes(item))

@@ -1,23 +1,23 @@
 """The encoder of ops, driven by the declared fields.
 
 Every op has the same encoding: opcode, result types, flags, attributes, operands, regions. The
-declaration determines the number of each, once for each op class and version (`Layout`).
+declaration determines the number of each, once for each op class and version (`OpLayout`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.bytecode.write.attributes import Setting, Tables, put_attribute
-from tilewright.bytecode.write.stream import Stream
+from tilewright.bytecode.write.attributes import AttributeContext, Tables, put_attribute
+from tilewright.bytecode.write.stream import ByteStream
 from tilewright.errors import InternalError
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value, Version
 
-__all__ = ["BodyWriter", "Layout", "layout_of"]
+__all__ = ["BodyWriter", "OpLayout", "layout_of"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class OpLayout:
     """The parts of an op class that one bytecode version writes, in its order."""
 
     opcode: int
@@ -30,10 +30,10 @@ class Layout:
     regions: tuple[Field, ...]
 
 
-_LAYOUTS: dict[tuple[type[Op], Version], Layout] = {}
+_LAYOUTS: dict[tuple[type[Op], Version], OpLayout] = {}
 
 
-def layout_of(op: type[Op], version: Version) -> Layout:
+def layout_of(op: type[Op], version: Version) -> OpLayout:
     """Return the layout of an op class in one version, derived from the declaration once."""
     found = _LAYOUTS.get((op, version))
     if found is None:
@@ -41,7 +41,7 @@ def layout_of(op: type[Op], version: Version) -> Layout:
     return found
 
 
-def _derive_layout(op: type[Op], version: Version) -> Layout:
+def _derive_layout(op: type[Op], version: Version) -> OpLayout:
     if op.opcode is None:
         raise InternalError(f"`{op.mnemonic}` is an internal op and cannot be encoded")
     fields = [field for field in op.fields if field.since <= version]
@@ -50,7 +50,7 @@ def _derive_layout(op: type[Op], version: Version) -> Layout:
     fixed = sum(f.kind is FieldKind.RESULT for f in fields)
     variadic = any(f.kind in (FieldKind.OPERANDS, FieldKind.RESULTS) for f in op.fields)
     open_ended = any(f.kind is not FieldKind.OPERAND for f in operands)
-    return Layout(
+    return OpLayout(
         opcode=op.opcode,
         counts_results=variadic,
         results=fixed if dropped else None,
@@ -73,7 +73,7 @@ class BodyWriter:
     """Writes the ops of one function and numbers its values."""
 
     def __init__(self, tables: Tables) -> None:
-        self.stream = Stream()
+        self.stream = ByteStream()
         self.places: list[tuple[int, Op]] = []  # offset of each op, in the order written
         self._tables = tables
         self._numbers: dict[Value, int] = {}
@@ -104,13 +104,13 @@ class BodyWriter:
         self._write_regions(op, layout)
         self._number_values(results)
 
-    def _write_result_types(self, results: tuple[Value, ...], layout: Layout) -> None:
+    def _write_result_types(self, results: tuple[Value, ...], layout: OpLayout) -> None:
         if layout.counts_results:
             self.stream.put_varint(len(results))
         for value in results:
             self.stream.put_varint(self._tables.types.type(value.type))
 
-    def _write_flags(self, op: Op, layout: Layout) -> frozenset[Field]:
+    def _write_flags(self, op: Op, layout: OpLayout) -> frozenset[Field]:
         """Write one bit for each optional field; return the fields that are present."""
         if not layout.bits:
             return frozenset()
@@ -120,9 +120,11 @@ class BodyWriter:
 
     def _write_attribute(self, op: Op, field: Field) -> None:
         assert field.codec is not None
-        put_attribute(self.stream, getattr(op, field.name), Setting(op, field.codec, self._tables))
+        put_attribute(
+            self.stream, getattr(op, field.name), AttributeContext(op, field.codec, self._tables)
+        )
 
-    def _write_operands(self, op: Op, layout: Layout) -> None:
+    def _write_operands(self, op: Op, layout: OpLayout) -> None:
         if layout.counts_operands:
             self.stream.put_varint(len(op.operands))
         for field in layout.operands:
@@ -138,7 +140,7 @@ class BodyWriter:
             raise InternalError(f"`{op.mnemonic}` uses {value!r}, which nothing before it defines")
         self.stream.put_varint(number)
 
-    def _write_regions(self, op: Op, layout: Layout) -> None:
+    def _write_regions(self, op: Op, layout: OpLayout) -> None:
         if not layout.regions:
             return
         self.stream.put_varint(len(layout.regions))

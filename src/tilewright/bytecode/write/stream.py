@@ -1,6 +1,7 @@
 """Primitives of Tile IR bytecode: varints, fixed-width arrays, padding.
 
-Each primitive of the format is a method of `Stream`; the writers decide the meaning of the numbers.
+Each primitive of the format is a method of `ByteStream`; the writers decide the meaning of
+the numbers.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-__all__ = ["PAD_BYTE", "Stream"]
+__all__ = ["PAD_BYTE", "ByteStream"]
 
 PAD_BYTE = 0xCB  # readers skip padding; this value is easy to see in a dump
 _MASK_64 = (1 << 64) - 1
 
 
-class Stream(bytearray):
+class ByteStream(bytearray):
     """A growing byte string."""
 
     def put_varint(self, value: int) -> None:

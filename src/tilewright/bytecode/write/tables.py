@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import struct
 
-from tilewright.bytecode.write.stream import Stream
+from tilewright.bytecode.write.stream import ByteStream
 from tilewright.bytecode.write.types import BytecodeType, components, write_type
 from tilewright.ir.op import Version
 
-__all__ = ["StringTable", "Table", "TypeTable"]
+__all__ = ["NumberedTable", "StringTable", "TypeTable"]
 
 
-class Table:
+class NumberedTable:
     """Byte strings, each stored once under its index."""
 
     def __init__(self, *, first: int = 0, offset_code: str = "I") -> None:
@@ -31,7 +31,7 @@ class Table:
 
     def section(self) -> bytes:
         """Return the count, the offset of each item, then the items."""
-        stream = Stream()
+        stream = ByteStream()
         stream.put_varint(len(self._numbers))
         stream.pad_to(struct.calcsize(self._offset_code))
         offset = 0
@@ -41,7 +41,7 @@ class Table:
         return bytes(stream + b"".join(self._numbers))
 
 
-class StringTable(Table):
+class StringTable(NumberedTable):
     """Strings, in UTF-8."""
 
     def text(self, text: str) -> int:
@@ -49,7 +49,7 @@ class StringTable(Table):
         return self.number(text.encode())
 
 
-class TypeTable(Table):
+class TypeTable(NumberedTable):
     """Types. The components of a type are numbered before the type itself."""
 
     def __init__(self, version: Version) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.bytecode.tags import TypeTag
-from tilewright.bytecode.write.stream import Stream
+from tilewright.bytecode.write.stream import ByteStream
 from tilewright.dtypes import Element
 from tilewright.ir.op import Version
 from tilewright.ir.types import (
@@ -43,40 +43,42 @@ def components(type_: BytecodeType) -> tuple[BytecodeType, ...]:
 
 def write_type(type_: BytecodeType, parts: _Parts, version: Version) -> bytes:
     """Return one item of the type section; `parts` are the indices of its components."""
-    stream = Stream()
+    stream = ByteStream()
     _WRITERS[type(type_)](stream, type_, parts, version)
     return bytes(stream)
 
 
-def _put_element(stream: Stream, type_: Element, _parts: _Parts, _version: Version) -> None:
+def _put_element(stream: ByteStream, type_: Element, _parts: _Parts, _version: Version) -> None:
     stream.put_varint(type_.value.tag)
 
 
-def _put_pointer(stream: Stream, type_: PtrType, parts: _Parts, version: Version) -> None:
+def _put_pointer(stream: ByteStream, type_: PtrType, parts: _Parts, version: Version) -> None:
     stream.put_varint(TypeTag.POINTER)
     _put_pointer_flags(stream, type_, version)
     stream.put_varint(parts[0])
     _put_pointer_attribute(stream, type_)
 
 
-def _put_pointer_flags(stream: Stream, type_: PtrType | TensorViewType, version: Version) -> None:
+def _put_pointer_flags(
+    stream: ByteStream, type_: PtrType | TensorViewType, version: Version
+) -> None:
     if version >= POINTER_FLAGS:
         stream.put_varint(type_.attribute is not None)
 
 
-def _put_pointer_attribute(stream: Stream, type_: PtrType | TensorViewType) -> None:
+def _put_pointer_attribute(stream: ByteStream, type_: PtrType | TensorViewType) -> None:
     if type_.attribute is not None:
         stream.put_varint(type_.attribute.value)
 
 
-def _put_tile(stream: Stream, type_: TileType, parts: _Parts, _version: Version) -> None:
+def _put_tile(stream: ByteStream, type_: TileType, parts: _Parts, _version: Version) -> None:
     stream.put_varint(TypeTag.TILE)
     stream.put_varint(parts[0])
     stream.put_array(type_.shape, "q")
 
 
 def _put_tensor_view(
-    stream: Stream, type_: TensorViewType, parts: _Parts, version: Version
+    stream: ByteStream, type_: TensorViewType, parts: _Parts, version: Version
 ) -> None:
     stream.put_varint(TypeTag.TENSOR_VIEW)
     _put_pointer_flags(stream, type_, version)
@@ -87,7 +89,7 @@ def _put_tensor_view(
 
 
 def _put_partition_view(
-    stream: Stream, type_: PartitionViewType, parts: _Parts, version: Version
+    stream: ByteStream, type_: PartitionViewType, parts: _Parts, version: Version
 ) -> None:
     padded = type_.padding is not None
     stream.put_varint(TypeTag.PARTITION_VIEW)
@@ -102,7 +104,7 @@ def _put_partition_view(
 
 
 def _put_strided_view(
-    stream: Stream, type_: StridedViewType, parts: _Parts, _version: Version
+    stream: ByteStream, type_: StridedViewType, parts: _Parts, _version: Version
 ) -> None:
     stream.put_varint(TypeTag.STRIDED_VIEW)
     stream.put_varint(type_.padding is not None)
@@ -114,7 +116,7 @@ def _put_strided_view(
 
 
 def _put_gather_scatter_view(
-    stream: Stream, type_: GatherScatterViewType, parts: _Parts, _version: Version
+    stream: ByteStream, type_: GatherScatterViewType, parts: _Parts, _version: Version
 ) -> None:
     stream.put_varint(TypeTag.GATHER_SCATTER_VIEW)
     stream.put_varint(type_.padding is not None)
@@ -124,12 +126,14 @@ def _put_gather_scatter_view(
     _put_padding(stream, type_)
 
 
-def _put_padding(stream: Stream, type_: ViewType) -> None:
+def _put_padding(stream: ByteStream, type_: ViewType) -> None:
     if type_.padding is not None:
         stream.put_varint(type_.padding.value)
 
 
-def _put_function(stream: Stream, type_: FunctionType, parts: _Parts, _version: Version) -> None:
+def _put_function(
+    stream: ByteStream, type_: FunctionType, parts: _Parts, _version: Version
+) -> None:
     stream.put_varint(TypeTag.FUNCTION)
     count = len(type_.params)
     for group in (parts[:count], parts[count:]):
@@ -138,11 +142,11 @@ def _put_function(stream: Stream, type_: FunctionType, parts: _Parts, _version: 
             stream.put_varint(part)
 
 
-def _put_token(stream: Stream, _type: TokenType, _parts: _Parts, _version: Version) -> None:
+def _put_token(stream: ByteStream, _type: TokenType, _parts: _Parts, _version: Version) -> None:
     stream.put_varint(TypeTag.TOKEN)
 
 
-_WRITERS: dict[type, Callable[[Stream, Any, _Parts, Version], None]] = {
+_WRITERS: dict[type, Callable[[ByteStream, Any, _Parts, Version], None]] = {
     Element: _put_element,
     PtrType: _put_pointer,
     TileType: _put_tile,

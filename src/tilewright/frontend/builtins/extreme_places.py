@@ -31,7 +31,7 @@ __all__ = ["lower_argmax", "lower_argmin"]
 
 
 @dataclass(frozen=True)
-class _Search:
+class _ExtremeSearch:
     """What is looked for."""
 
     name: str
@@ -39,12 +39,12 @@ class _Search:
     worst: Callable[[type[DType]], float]
 
 
-_GREATEST = _Search(
+_GREATEST = _ExtremeSearch(
     "tw.argmax",
     Predicate.GREATER_THAN,
     lambda d: -math.inf if d.element.is_float else limits(d)[0],
 )
-_LEAST = _Search(
+_LEAST = _ExtremeSearch(
     "tw.argmin",
     Predicate.LESS_THAN,
     lambda d: math.inf if d.element.is_float else limits(d)[1],
@@ -61,7 +61,7 @@ def lower_argmin(lo: Lowering, call: Arguments) -> Operand:
     return _found(lo, call, _LEAST)
 
 
-def _found(lo: Lowering, call: Arguments, search: _Search) -> Operand:
+def _found(lo: Lowering, call: Arguments, search: _ExtremeSearch) -> Operand:
     given = as_tile(lo, call.where("x"), call.operand("x"))
     check_computes(lo, call.where("x"), search.name, given.dtype)
     nan_wins = flag_argument(lo, call, "nan")
@@ -113,7 +113,7 @@ def _without_nan(
     )
 
 
-def _fold(lo: Lowering, search: _Search, dtype: type[DType]) -> Fold:
+def _fold(lo: Lowering, search: _ExtremeSearch, dtype: type[DType]) -> Fold:
     """The better of two; of equals the earlier."""
 
     def combine(before: Scalars, element: Scalars) -> list[TileOperand]:

@@ -24,7 +24,7 @@ from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope
 from tilewright.ir.op import Value
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, LoadPtr, StorePtr
 
-__all__ = ["Kind", "atomic", "lower_cas", "lower_load", "lower_store"]
+__all__ = ["AccessKind", "atomic", "lower_cas", "lower_load", "lower_store"]
 
 _WHY = "the pointers may lie outside every tensor, or where another block writes"
 
@@ -45,7 +45,7 @@ _SCOPES: dict[str, MemoryScope] = {
 }
 
 
-class Kind(Enum):
+class AccessKind(Enum):
     """What an access does, with the orders that it can have and why it has no others."""
 
     LOAD = (("weak", "relaxed", "acquire"), "a load has nothing to release")
@@ -78,7 +78,7 @@ def _listed(words: object) -> str:
 
 
 def _order(
-    lo: Lowering, call: Arguments, callee: str, kind: Kind
+    lo: Lowering, call: Arguments, callee: str, kind: AccessKind
 ) -> tuple[MemoryOrder, MemoryScope | None]:
     order = _word(lo, call, callee, "ordering", _ORDERS)
     scope = _word(lo, call, callee, "scope", _SCOPES)
@@ -151,7 +151,7 @@ def _mask(lo: Lowering, call: Arguments, callee: str, shape: tuple[int, ...]) ->
 def lower_load(lo: Lowering, call: Arguments) -> Operand:
     """`tw.load(pointers, mask=, padding=, ordering=, scope=)`."""
     pointers = _pointers(lo, call, "tw.load")
-    order, scope = _order(lo, call, "tw.load", Kind.LOAD)
+    order, scope = _order(lo, call, "tw.load", AccessKind.LOAD)
     mask = _mask(lo, call, "tw.load", pointers.shape)
     # Without one, what a masked-out element reads as would be undefined.
     padding = _values(lo, call, "tw.load", "padding", pointers).value
@@ -167,7 +167,7 @@ def lower_load(lo: Lowering, call: Arguments) -> Operand:
 def lower_store(lo: Lowering, call: Arguments) -> Operand:
     """`tw.store(pointers, values, mask=, ordering=, scope=)`."""
     pointers = _pointers(lo, call, "tw.store")
-    order, scope = _order(lo, call, "tw.store", Kind.STORE)
+    order, scope = _order(lo, call, "tw.store", AccessKind.STORE)
     op = StorePtr(
         destination=pointers.value,
         value=_values(lo, call, "tw.store", "values", pointers).value,
@@ -214,7 +214,7 @@ def atomic(mode: AtomicMode) -> Callable[[Lowering, Arguments], Operand]:
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         pointers = _pointers(lo, call, callee)
-        order, scope = _order(lo, call, callee, Kind.ATOMIC)
+        order, scope = _order(lo, call, callee, AccessKind.ATOMIC)
         assert scope is not None, "only a weak access has none"
         op = AtomicRmw(
             pointers=pointers.value,
@@ -233,7 +233,7 @@ def lower_cas(lo: Lowering, call: Arguments) -> Operand:
     """`tw.atomic_cas(pointers, expected, desired)`."""
     callee = "tw.atomic_cas"
     pointers = _pointers(lo, call, callee)
-    order, scope = _order(lo, call, callee, Kind.ATOMIC)
+    order, scope = _order(lo, call, callee, AccessKind.ATOMIC)
     assert scope is not None, "only a weak access has none"
     if not _is_wide(pointers.dtype):
         _refuse_dtype(lo, call, callee, pointers.dtype)

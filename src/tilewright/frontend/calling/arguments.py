@@ -28,8 +28,8 @@ from tilewright.frontend.operands.shown_values import shown_value
 
 __all__ = [
     "Arguments",
-    "Given",
     "Lowers",
+    "PartialArguments",
     "Place",
     "bind",
     "bind_operands",
@@ -77,22 +77,24 @@ Lowers = Callable[[Lowering, Arguments], Operand]  # a rule: from a call to what
 
 
 @dataclass(frozen=True)
-class Given:
+class PartialArguments:
     """Arguments that a partial function brings along, in front of those of a call."""
 
     positional: tuple[Place, ...] = ()
     keywords: tuple[tuple[str, Place], ...] = ()
 
 
-_NOTHING = Given()
+_NOTHING = PartialArguments()
 
 
-def given_by(node: ast.Call, callee: FunctionOperand | BuiltinOperand | LambdaOperand) -> Given:
+def given_by(
+    node: ast.Call, callee: FunctionOperand | BuiltinOperand | LambdaOperand
+) -> PartialArguments:
     """The arguments that a callee has already; `node` is what they are blamed on."""
     if isinstance(callee, LambdaOperand):
         return _NOTHING
     named = tuple((name, (node, operand)) for name, operand in callee.keywords)
-    return Given(tuple((node, operand) for operand in callee.args), named)
+    return PartialArguments(tuple((node, operand) for operand in callee.args), named)
 
 
 def bind(
@@ -100,7 +102,7 @@ def bind(
     node: ast.Call,
     callee: str,
     signature: inspect.Signature,
-    given: Given = _NOTHING,
+    given: PartialArguments = _NOTHING,
 ) -> Arguments:
     """Lower the arguments of a call and match them to a signature."""
     positional = [*given.positional, *spread(lo, node.args)]
@@ -132,7 +134,7 @@ def bind_operands(
     callee: str,
     signature: inspect.Signature,
     operands: Sequence[Operand],
-    given: Given = _NOTHING,
+    given: PartialArguments = _NOTHING,
 ) -> Arguments:
     """Match operands that are there already; `node` is what they are blamed on."""
     positional = [*given.positional, *((node, operand) for operand in operands)]

@@ -26,9 +26,9 @@ from tilewright.frontend.control.carried_values import (
 from tilewright.frontend.control.frames import (
     RESULT,
     RETURNED,
+    Departure,
     Frame,
     Learned,
-    Left,
     LoopExit,
     Scope,
 )
@@ -311,8 +311,8 @@ def _left_in_loop(operand: Operand) -> Unset | None:
 def _leave(lo: Lowering, node: LoopNode) -> None:
     frame = lo.frame
     if frame.exits is None:
-        frame.left = Left.SKIPPING
+        frame.left = Departure.SKIPPING
         return
     one = LoopExit(Break, node, lo.builder.block, dict(frame.scope), returns=True)
     frame.exits.append(one)
-    frame.left = Left.JUMPED
+    frame.left = Departure.JUMPED

@@ -17,9 +17,9 @@ __all__ = [
     "RESULT",
     "RETURNED",
     "Arm",
+    "Departure",
     "Frame",
     "Learned",
-    "Left",
     "LoopExit",
     "OpenBranch",
     "Scope",
@@ -36,7 +36,7 @@ RETURNED = "returned?"
 RESULT = "result?"
 
 
-class Left(Enum):
+class Departure(Enum):
     """How control left the statements that are being lowered."""
 
     JUMPED = auto()  # the IR's block ends in a jump
@@ -78,13 +78,17 @@ class Arm:
 
     block: Block
     scope: Scope
-    left: Left | None
+    left: Departure | None
 
     @property
     def has_returned(self) -> bool:
         """Whether no path through it goes on behind it in its function."""
         returned = self.scope.get(RETURNED)
-        return self.left is Left.SKIPPING and isinstance(returned, Static) and bool(returned.value)
+        return (
+            self.left is Departure.SKIPPING
+            and isinstance(returned, Static)
+            and bool(returned.value)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,7 @@ class Frame:
     source: SourceFunction
     scope: Scope
     calls: tuple[Span, ...] = ()
-    left: Left | None = None
+    left: Departure | None = None
     exits: list[LoopExit] | None = None  # of the innermost loop of the IR, if there is one
     unrolled: Unrolled | None = None  # the loop that `break` means, if it is no loop of the IR
     skips: list[str] = field(default_factory=list)  # hidden names that are true where code is over

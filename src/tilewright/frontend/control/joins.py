@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 
-from tilewright.frontend.control.frames import RESULT, RETURNED, Arm, Left, LoopExit, Scope
+from tilewright.frontend.control.frames import RESULT, RETURNED, Arm, Departure, LoopExit, Scope
 from tilewright.frontend.control.merging import Merged, choose, filler, merged, refuse_results
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.aggregates import leaves, refilled
@@ -35,10 +35,10 @@ def join(
 ) -> None:
     """Add the branch and go on behind it with what the names are there."""
     then, orelse = arms
-    if then.left is orelse.left is Left.JUMPED:
+    if then.left is orelse.left is Departure.JUMPED:
         _add_branch(lo, condition, arms, ())
         _end_unreachable(lo, node)
-    elif Left.JUMPED in (then.left, orelse.left):
+    elif Departure.JUMPED in (then.left, orelse.left):
         _go_on_with_one(lo, condition, arms, before)
     else:
         _join_names(lo, node, condition, arms)
@@ -50,7 +50,7 @@ def _end_unreachable(lo: Lowering, node: ast.AST) -> None:
         lo.builder.add(Return())
     else:
         lo.frame.exits.append(LoopExit(Continue, node, lo.builder.block, None))
-    lo.frame.left = Left.JUMPED
+    lo.frame.left = Departure.JUMPED
 
 
 def _add_branch(
@@ -62,7 +62,7 @@ def _add_branch(
     """A branch of which at most one side goes on, and what that side gives."""
     then, orelse = arms
     for arm in arms:
-        if arm.left is not Left.JUMPED:
+        if arm.left is not Departure.JUMPED:
             arm.block.ops.append(Yield(values=tuple(tile.value for tile in tiles)))
     op = If(
         condition=condition.value, then_body=then.block, else_body=orelse.block,
@@ -83,7 +83,7 @@ def _go_on_with_one(
 ) -> None:
     """Behind a branch that one side left, every name is what the other side made it."""
     then, orelse = arms
-    stays = orelse if then.left is Left.JUMPED else then
+    stays = orelse if then.left is Departure.JUMPED else then
     changed = [name for name in stays.scope if stays.scope[name] is not before.get(name)]
     inside = [
         leaf
@@ -134,8 +134,8 @@ def _join_names(lo: Lowering, node: ast.AST, condition: TileOperand, arms: tuple
     results = choose(lo, condition, (then.block, orelse.block), plans)
     scope.update(zip((name for name, _ in plans), results, strict=True))
     lo.frame.scope = scope
-    both = then.left is orelse.left is Left.SKIPPING
-    lo.frame.left = Left.SKIPPING if both else None
+    both = then.left is orelse.left is Departure.SKIPPING
+    lo.frame.left = Departure.SKIPPING if both else None
 
 
 def _one_value(

@@ -6,7 +6,7 @@ import ast
 
 from tilewright.check.errors.syntax import BadCall
 from tilewright.frontend.calling.closures import closed
-from tilewright.frontend.control.frames import RESULT, RETURNED, Left, LoopExit
+from tilewright.frontend.control.frames import RESULT, RETURNED, Departure, LoopExit
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Static
 from tilewright.ir.ops.control import Break, Continue, Return
@@ -29,11 +29,11 @@ def _leave_loop(lo: Lowering, node: ast.AST, jump: type[Break | Continue]) -> No
     if frame.unrolled is not None:
         over = frame.unrolled.all_over if jump is Break else frame.unrolled.turn_over
         frame.scope[over] = Static(True)
-        frame.left = Left.SKIPPING
+        frame.left = Departure.SKIPPING
         return
     assert frame.exits is not None, "Python has checked that this stands in a loop"
     frame.exits.append(LoopExit(jump, node, lo.builder.block, dict(frame.scope)))
-    frame.left = Left.JUMPED
+    frame.left = Departure.JUMPED
 
 
 def return_statement(lo: Lowering, node: ast.Return) -> None:
@@ -44,17 +44,17 @@ def return_statement(lo: Lowering, node: ast.Return) -> None:
             way_out = "write results to a Mut or a Mapped with `.store(tile)`"
             lo.reject(BadCall, node, lo.signature.kernel, "a kernel returns nothing", way_out)
         lo.builder.add(Return())
-        frame.left = Left.JUMPED
+        frame.left = Departure.JUMPED
         return
     result = Static(None) if node.value is None else lo.expression(node.value)
     frame.scope[RESULT] = closed(frame, result)
     frame.scope[RETURNED] = Static(True)
     if frame.exits is None:
-        frame.left = Left.SKIPPING
+        frame.left = Departure.SKIPPING
     else:
         exit_ = LoopExit(Break, node, lo.builder.block, dict(frame.scope), returns=True)
         frame.exits.append(exit_)
-        frame.left = Left.JUMPED
+        frame.left = Departure.JUMPED
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.frontend.control.carrying import LoopShape, run_loop
-from tilewright.frontend.control.frames import Arm, Left, LoopExit
+from tilewright.frontend.control.frames import Arm, Departure, LoopExit
 from tilewright.frontend.control.ranges import counted_range
 from tilewright.frontend.control.sequences import branch
 from tilewright.frontend.control.unrolling import unrolled_loop
@@ -76,13 +76,13 @@ def while_statement(lo: Lowering, node: ast.While) -> None:
 
     def enter(block: Block) -> None:
         condition = truth(lo, node.test, lo.expression(node.test))
-        stop = Arm(Block(), dict(lo.frame.scope), Left.JUMPED)
+        stop = Arm(Block(), dict(lo.frame.scope), Departure.JUMPED)
         if isinstance(condition, TileOperand):
             _end_loop(lo, node, stop.block)
             branch(lo, node, condition, Arm(Block(), dict(lo.frame.scope), None), stop)
         elif isinstance(condition, Static) and not condition.value:
             _end_loop(lo, node, block)
-            lo.frame.left = Left.JUMPED
+            lo.frame.left = Departure.JUMPED
 
     run_loop(lo, node, LoopShape((), enter))
 

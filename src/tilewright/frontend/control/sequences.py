@@ -16,7 +16,7 @@ from tilewright.frontend.control.frames import (
     RESULT,
     RETURNED,
     Arm,
-    Left,
+    Departure,
     LoopExit,
     OpenBranch,
     Scope,
@@ -71,8 +71,8 @@ def branch(lo: Lowering, node: ast.AST, condition: TileOperand, then: Arm, orels
     """Go on behind a branch, or inside one of its arms if the other has left by skipping."""
     before = lo.frame.scope
     lefts = (then.left, orelse.left)
-    if lefts in ((Left.SKIPPING, None), (None, Left.SKIPPING)):
-        is_then = then.left is Left.SKIPPING
+    if lefts in ((Departure.SKIPPING, None), (None, Departure.SKIPPING)):
+        is_then = then.left is Departure.SKIPPING
         left, stays = (then, orelse) if is_then else (orelse, then)
         outer = lo.builder.block
         lo.frame.opened.append(OpenBranch(node, condition, left, is_then, outer, before))
@@ -113,7 +113,7 @@ def _skip_where_over(lo: Lowering, node: ast.AST) -> None:
             condition = logical_or(lo, node, condition, operand)
     assert isinstance(condition, TileOperand)
     known: Scope = {name: Static(True) for name in over} if len(over) == 1 else {}
-    left = Arm(Block(), {**frame.scope, **known}, Left.SKIPPING)
+    left = Arm(Block(), {**frame.scope, **known}, Departure.SKIPPING)
     branch(lo, node, condition, left, Arm(Block(), _not_over(frame.scope, over), None))
 
 
@@ -123,7 +123,7 @@ def _leave_loop_if_returned(lo: Lowering, node: ast.AST) -> None:
     condition = scope.get(RETURNED)
     if exits is None or not isinstance(condition, TileOperand):
         return
-    left = Arm(Block(), {**scope, RETURNED: Static(True)}, Left.JUMPED)
+    left = Arm(Block(), {**scope, RETURNED: Static(True)}, Departure.JUMPED)
     exits.append(LoopExit(Break, node, left.block, left.scope, returns=True))
     with lo.at(node):
         branch(lo, node, condition, left, Arm(Block(), _not_over(scope, (RETURNED,)), None))

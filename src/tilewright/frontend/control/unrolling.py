@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from tilewright.frontend.control.assignment import assign
-from tilewright.frontend.control.frames import Left, Unrolled
+from tilewright.frontend.control.frames import Departure, Unrolled
 from tilewright.frontend.control.sequences import Step, sequence, statements
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Operand, Static, Unset
@@ -59,5 +59,5 @@ def _over_at_the_end(lo: Lowering, name: str) -> Iterator[None]:
     finally:
         frame.skips.remove(name)
         frame.scope.pop(name, None)
-        if frame.left is Left.SKIPPING and not frame.is_over():
+        if frame.left is Departure.SKIPPING and not frame.is_over():
             frame.left = None

@@ -55,7 +55,7 @@ class KindRow:
     instead_on_floats: str  # where it cannot be done
 
 
-class Kind(Enum):
+class Accumulation(Enum):
     """The kinds of accumulation."""
 
     # fmt: off
@@ -77,7 +77,7 @@ class Kind(Enum):
 # --- what is possible -----------------------------------------------------------------------------
 
 
-def _mode(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> AtomicMode:
+def _mode(lo: Lowering, node: ast.AST, kind: Accumulation, target: AccumOperand) -> AtomicMode:
     """How the elements are combined, where that can be done atomically."""
     dtype, row = target.spec.dtype, kind.value
     call = f"{target.name}.{row.method}"
@@ -103,7 +103,7 @@ def _possible(mode: AtomicMode) -> str:
     return ", ".join(shown)
 
 
-def _claim(lo: Lowering, node: ast.AST, kind: Kind, target: AccumOperand) -> None:
+def _claim(lo: Lowering, node: ast.AST, kind: Accumulation, target: AccumOperand) -> None:
     """One parameter knows one kind of accumulation, wherever in the kernel it stands."""
     earlier = lo.accumulated.setdefault(target.name, (kind.value.method, lo.span(node)))
     if earlier[0] != kind.value.method:
@@ -143,7 +143,9 @@ def _values(lo: Lowering, call: Arguments, target: AccumOperand, name: str) -> T
     return tile
 
 
-def _accumulate_tile(kind: Kind, lo: Lowering, target: AccumOperand, call: Arguments) -> Operand:
+def _accumulate_tile(
+    kind: Accumulation, lo: Lowering, target: AccumOperand, call: Arguments
+) -> Operand:
     """`z.add(tile, i, j)`: the tile at a place that is checked like that of a store."""
     mode = _mode(lo, call.node, kind, target)
     _claim(lo, call.node, kind, target)
@@ -177,7 +179,7 @@ def _accumulate_tile(kind: Kind, lo: Lowering, target: AccumOperand, call: Argum
 
 
 def _accumulate_elements(
-    kind: Kind, lo: Lowering, target: AccumOperand, call: Arguments
+    kind: Accumulation, lo: Lowering, target: AccumOperand, call: Arguments
 ) -> Operand:
     """`z.add_at(values, i, j, mask=…)`: single elements; those outside are dropped."""
     mode = _mode(lo, call.node, kind, target)
@@ -198,6 +200,6 @@ def _accumulate_elements(
 
 # The methods of an Accum.
 ACCUMULATIONS: dict[str, Callable[[Lowering, AccumOperand, Arguments], Operand]] = {
-    **{kind.value.method: partial(_accumulate_tile, kind) for kind in Kind},
-    **{kind.method_at: partial(_accumulate_elements, kind) for kind in Kind},
+    **{kind.value.method: partial(_accumulate_tile, kind) for kind in Accumulation},
+    **{kind.method_at: partial(_accumulate_elements, kind) for kind in Accumulation},
 }

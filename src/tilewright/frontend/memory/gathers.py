@@ -20,7 +20,7 @@ from tilewright.frontend.operands.tiles import (
     broadcast_together,
     check_tile_shape,
 )
-from tilewright.ir.attributes import Hints
+from tilewright.ir.attributes import TargetHints
 from tilewright.ir.op import Value
 from tilewright.ir.ops.memory import LoadPtr
 
@@ -58,7 +58,7 @@ def _loaded(
     tensor: RefOperand,
     elements: Elements,
     padding: Value | None,
-    hints: Hints | None,
+    hints: TargetHints | None,
 ) -> Operand:
     load = LoadPtr(
         source=elements.pointers, mask=elements.inside, padding_value=padding, hints=hints

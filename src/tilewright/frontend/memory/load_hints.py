@@ -13,7 +13,7 @@ from tilewright.check.errors.types import WrongOperand
 from tilewright.frontend.calling.arguments import Arguments
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Static
-from tilewright.ir.attributes import EVERY_TARGET, Dictionary, Hints
+from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
 
 __all__ = ["load_hints", "view_hints"]
 
@@ -38,7 +38,7 @@ _ADVICE = {
 }
 
 
-def load_hints(lo: Lowering, call: Arguments) -> Hints | None:
+def load_hints(lo: Lowering, call: Arguments) -> TargetHints | None:
     """The hints that a call gives, of those that it can give."""
     given: dict[str, bool | int] = {}
     for name, advice in _ADVICE.items():
@@ -51,14 +51,14 @@ def load_hints(lo: Lowering, call: Arguments) -> Hints | None:
             reason = f"it is {advice.wanted}, known when the kernel is compiled; this is {operand}"
             lo.reject(WrongOperand, call.where(name), f"`{name}`", reason)
         given[name] = operand.value
-    return Hints.of(**given) if given else None
+    return TargetHints.of(**given) if given else None
 
 
-def view_hints(lo: Lowering, given: Hints | None = None) -> Hints | None:
+def view_hints(lo: Lowering, given: TargetHints | None = None) -> TargetHints | None:
     """The hints of an access to a view: its own, over those that the kernel has for all of them."""
     allowed = lo.specialization.hints.allow_tma
     if allowed is None:
         return given
     own = Dictionary() if given is None else dict(given.targets)[EVERY_TARGET]
     together = {"allow_tma": allowed} | dict(own.items)
-    return Hints(((EVERY_TARGET, Dictionary(tuple(sorted(together.items())))),))
+    return TargetHints(((EVERY_TARGET, Dictionary(tuple(sorted(together.items())))),))

@@ -42,7 +42,7 @@ from tilewright.frontend.operands.tiles import (
     static_ints,
 )
 from tilewright.frontend.signature.specialization import MAX_EXTENT
-from tilewright.ir.attributes import Hints
+from tilewright.ir.attributes import TargetHints
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import MaxI, MinI, SubI
 from tilewright.ir.ops.internal import CheckSite, NotEmpty
@@ -175,7 +175,7 @@ def load_at(
     node: ast.AST,
     source: PartitionOperand,
     places: tuple[Place, ...],
-    hints: Hints | None = None,
+    hints: TargetHints | None = None,
 ) -> Operand:
     """`p[i, j]`, each coordinate checked."""
     if len(places) != source.rank:

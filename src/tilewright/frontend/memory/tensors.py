@@ -34,7 +34,7 @@ from tilewright.frontend.operands.tiles import (
     static_int,
 )
 from tilewright.frontend.signature.extents import extent_term, tiles_along
-from tilewright.ir.attributes import Hints
+from tilewright.ir.attributes import TargetHints
 from tilewright.ir.op import Value
 from tilewright.ir.ops.internal import BoundsCheck, CheckSite
 from tilewright.ir.ops.memory import LoadView
@@ -149,7 +149,7 @@ def loaded_from(
     view: Value,
     tensor: TensorOperand,
     index: tuple[Value, ...],
-    hints: Hints | None = None,
+    hints: TargetHints | None = None,
     *,
     is_whole: bool = False,
 ) -> TileOperand:

@@ -23,9 +23,9 @@ from tilewright.ir.arguments import Argument
 from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
-    FailureRecord,
     GridExtent,
     PointerArgument,
+    RecordAddress,
     ScalarArgument,
     Stride,
 )
@@ -193,7 +193,7 @@ def offsets_name(output: str) -> str:
 
 def record_argument() -> Argument:
     """The hidden last parameter of a kernel that may report a failure."""
-    return Argument(FailureRecord(), scalar(PtrType(Element.I32)), divisor=16)
+    return Argument(RecordAddress(), scalar(PtrType(Element.I32)), divisor=16)
 
 
 def _tensor_arguments(name: str, spec: TensorSpec) -> list[Argument]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tilewright.frontend.source.capture import SourceFunction, is_free, lookup
 
-__all__ = ["Captures", "Place", "PlaceKind"]
+__all__ = ["CapturePlace", "Captures", "PlaceKind"]
 
 
 class PlaceKind(Enum):
@@ -37,7 +37,7 @@ class PlaceKind(Enum):
     CONSTANT = "constant"  # that a specialisation has for a parameter
 
 
-class Place(NamedTuple):
+class CapturePlace(NamedTuple):
     """Where a value was found: at the kernel itself (None) or at the value of an earlier place."""
 
     owner: int | None
@@ -102,20 +102,22 @@ class Captures:
             return False
         return True
 
-    def places(self, kernel: FunctionType) -> tuple[Place, ...] | None:
+    def places(self, kernel: FunctionType) -> tuple[CapturePlace, ...] | None:
         """Where everything was found, starting from the kernel; None if something is not so."""
-        found: list[Place] = []
+        found: list[CapturePlace] = []
         numbers: dict[int, int | None] = {id(kernel): None}
         for (owner, kind, name), (_, value) in self._found.items():
             if id(owner) not in numbers:
                 return None
             numbers.setdefault(id(value), len(found))
-            found.append(Place(numbers[id(owner)], kind, name))
+            found.append(CapturePlace(numbers[id(owner)], kind, name))
         return tuple(found)
 
     @staticmethod
     def look_up(
-        kernel: FunctionType, places: Iterable[Place], constants: Mapping[str, Any] | None = None
+        kernel: FunctionType,
+        places: Iterable[CapturePlace],
+        constants: Mapping[str, Any] | None = None,
     ) -> Captures | None:
         """What is at these places now, and what constants are; None if something is gone.
 
@@ -161,7 +163,7 @@ def _is_ours(owner: Any, name: str) -> bool:
     return is_fixed and (module.partition(".")[0] == _PACKAGE or owner is math)
 
 
-def _is_plain(owner: Any, place: Place) -> bool:
+def _is_plain(owner: Any, place: CapturePlace) -> bool:
     """Whether looking there runs no code but Python's own."""
     if type(owner) is ModuleType:
         return place.kind is PlaceKind.ATTRIBUTE and place.name in vars(owner)

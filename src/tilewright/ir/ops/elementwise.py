@@ -21,7 +21,7 @@ from tilewright.ir.ops.families import (
     TYPED,
     WRAPPED,
     Binary,
-    Comparison,
+    ComparisonOp,
     Conversion,
     ExtremumF,
     RoundedBinary,
@@ -310,7 +310,7 @@ class MulHiI(Op, mnemonic="mulhii", opcode=0x4D, assembly="{x}, {y}" + TYPED):
 
 
 class CmpF(
-    Comparison,
+    ComparisonOp,
     mnemonic="cmpf",
     opcode=0x0E,
     assembly="{comparison_predicate} {comparison_ordering} {lhs}, {rhs}" + COMPARED,
@@ -321,7 +321,7 @@ class CmpF(
 
 
 class CmpI(
-    Comparison,
+    ComparisonOp,
     mnemonic="cmpi",
     opcode=0x0F,
     assembly="{comparison_predicate} {lhs}, {rhs}, {signedness}" + COMPARED,

@@ -9,7 +9,7 @@ from tilewright.ir.types import TileType, Type
 
 __all__ = [
     "COMPARED", "CONVERTED", "FLUSHED", "OVERFLOW", "ROUNDED", "ROUNDING", "SIGNEDNESS", "TYPED",
-    "WRAPPED", "Binary", "Comparison", "Conversion", "ExtremumF", "RoundedBinary", "SignedBinary",
+    "WRAPPED", "Binary", "ComparisonOp", "Conversion", "ExtremumF", "RoundedBinary", "SignedBinary",
     "Unary", "WrappingBinary",
 ]  # fmt: skip
 
@@ -85,7 +85,7 @@ class Conversion(Op, assembly="{source}" + CONVERTED):
         return (self.to,)
 
 
-class Comparison(Op):
+class ComparisonOp(Op):
     """Two operands, and a result of truth values."""
 
     lhs: Value = operand()

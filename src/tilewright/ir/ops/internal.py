@@ -40,7 +40,7 @@ __all__ = [
     "NotEmpty",
     "PartIndex",
     "ReadAs",
-    "Record",
+    "RecordFailure",
     "Require",
     "StepCheck",
     "Walk",
@@ -290,7 +290,7 @@ class Assumption(Op, mnemonic="assumption", effect=Effect.OBSERVE):
     condition: Value = operand()
 
 
-class Record(Op, mnemonic="record", effect=Effect.OBSERVE):
+class RecordFailure(Op, mnemonic="record", effect=Effect.OBSERVE):
     """Write a failed check to the failure record: `failed` is the condition, the rest its data."""
 
     failed: Value = operand()

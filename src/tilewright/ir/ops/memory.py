@@ -7,10 +7,10 @@ from tilewright.ir.attributes import (
     AtomicMode,
     BoolArrayCodec,
     EnumCodec,
-    Hints,
     HintsCodec,
     MemoryOrder,
     MemoryScope,
+    TargetHints,
 )
 from tilewright.ir.op import (
     Effect,
@@ -176,7 +176,7 @@ class LoadView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: TargetHints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     tile: Value = defined()
     result_token: Value = defined()
@@ -207,7 +207,7 @@ class StoreView(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: TargetHints | None = attr(HintsCodec(), default=None, optional=True)
     inbounds: tuple[bool, ...] = attr(BoolArrayCodec("index"), default=(), since=(13, 4))
     result_token: Value = defined()
 
@@ -253,7 +253,7 @@ class LoadPtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: TargetHints | None = attr(HintsCodec(), default=None, optional=True)
     result: Value = defined()
     result_token: Value = defined()
 
@@ -282,7 +282,7 @@ class StorePtr(
     token: Value | None = optional_operand(default=None)
     memory_ordering: MemoryOrder = attr(_ORDER, default=MemoryOrder.WEAK)
     memory_scope: MemoryScope | None = attr(_SCOPE, default=None, optional=True)
-    hints: Hints | None = attr(HintsCodec(), default=None, optional=True)
+    hints: TargetHints | None = attr(HintsCodec(), default=None, optional=True)
     result_token: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Assembly", "Group", "Literal", "Node", "Slot", "parse_assembly"]
+__all__ = ["Assembly", "FieldSlot", "Literal", "Node", "OptionalGroup", "parse_assembly"]
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
 _NAMES = re.compile(r"^([\w ]+) := ")
@@ -41,7 +41,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Slot:
+class FieldSlot:
     """A placeholder for parts of an op."""
 
     fields: tuple[str, ...]
@@ -50,14 +50,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Group:
+class OptionalGroup:
     """Nodes that are printed only if one of the fields is present."""
 
     fields: tuple[str, ...]
     nodes: tuple[Node, ...]
 
 
-Node = Literal | Slot | Group  # one element of a form
+Node = Literal | FieldSlot | OptionalGroup  # one element of a form
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,14 @@ def _nodes(parts: Iterator[str]) -> Iterator[Node]:
         if braced is None or braced == "/":
             return
         if braced.startswith("?"):
-            yield Group(tuple(braced[1:].split("+")), tuple(_nodes(parts)))
+            yield OptionalGroup(tuple(braced[1:].split("+")), tuple(_nodes(parts)))
         else:
             yield _slot(braced)
 
 
-def _slot(braced: str) -> Slot:
+def _slot(braced: str) -> FieldSlot:
     path, _, filler = braced.partition("/")
     if filler:
-        return Slot((filler,), gaps_of=tuple(path.split(".")))
+        return FieldSlot((filler,), gaps_of=tuple(path.split(".")))
     fields, _, form = braced.partition(":")
-    return Slot(tuple(fields.split("+")), form)
+    return FieldSlot(tuple(fields.split("+")), form)

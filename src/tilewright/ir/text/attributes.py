@@ -20,7 +20,6 @@ from tilewright.ir.attributes import (
     DivBy,
     EnumCodec,
     FloatIdentity,
-    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
@@ -31,6 +30,7 @@ from tilewright.ir.attributes import (
     SameElements,
     StringCodec,
     SymbolCodec,
+    TargetHints,
 )
 from tilewright.ir.op import Op
 from tilewright.ir.text.numbers import (
@@ -60,7 +60,7 @@ def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
     return _FORMATTERS[type(codec)](value, op)
 
 
-def hints_text(hints: Hints) -> str:
+def hints_text(hints: TargetHints) -> str:
     """Return the text of hints by target, on an entry or on an op."""
     targets = (f"{target} = {{{_advice(known)}}}" for target, known in _by_name(hints.targets))
     return f"<{', '.join(targets)}>"
@@ -113,7 +113,7 @@ def _promise_text(value: Promise, _op: Op) -> str:
     return _PROMISES[type(value)](value)
 
 
-def _op_hints_text(value: Hints, _op: Op) -> str:
+def _op_hints_text(value: TargetHints, _op: Op) -> str:
     return hints_text(value)
 
 
@@ -164,7 +164,7 @@ def _dictionary(value: Dictionary) -> str:
     return f"{{{', '.join(items)}}}"
 
 
-def _nested_hints(value: Hints) -> str:
+def _nested_hints(value: TargetHints) -> str:
     return f"#cuda_tile.optimization_hints{hints_text(value)}"
 
 
@@ -213,7 +213,7 @@ _TAGGED: dict[type, Callable[[Any], str]] = {
     FloatIdentity: _typed_number,
     tuple: _array,
     Dictionary: _dictionary,
-    Hints: _nested_hints,
+    TargetHints: _nested_hints,
     DenseElements: _elements,
 }
 

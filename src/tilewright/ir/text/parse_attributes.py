@@ -24,7 +24,6 @@ from tilewright.ir.attributes import (
     DivBy,
     EnumCodec,
     FloatIdentity,
-    Hints,
     HintsCodec,
     Int32ArrayCodec,
     IntCodec,
@@ -34,6 +33,7 @@ from tilewright.ir.attributes import (
     SameElements,
     StringCodec,
     SymbolCodec,
+    TargetHints,
 )
 from tilewright.ir.elements import element_bits
 from tilewright.ir.text.attributes import spelling
@@ -60,10 +60,10 @@ def begins(scanner: Scanner, codec: AttributeCodec) -> bool:
     return isinstance(codec, EnumCodec) and found is not None and found[0] in _members(codec)
 
 
-def parse_hints(scanner: Scanner) -> Hints:
+def parse_hints(scanner: Scanner) -> TargetHints:
     """Parse hints by target, in angle brackets."""
     scanner.expect("<")
-    return Hints(_named(scanner, ">", _advice))
+    return TargetHints(_named(scanner, ">", _advice))
 
 
 def _enum(scanner: Scanner, codec: EnumCodec) -> Any:
@@ -120,7 +120,7 @@ def _promise(scanner: Scanner, _codec: AttributeCodec) -> Promise:
     scanner.fail(" or ".join(f"`{word}`" for word in _PROMISES))
 
 
-def _hints(scanner: Scanner, _codec: AttributeCodec) -> Hints:
+def _hints(scanner: Scanner, _codec: AttributeCodec) -> TargetHints:
     return parse_hints(scanner)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.ir.op import DEEPEST_NESTING, Block, Effect, Field, FieldKind, Op, Value
 from tilewright.ir.ops import TILE_IR_OPS
 from tilewright.ir.ops.control import Return
-from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
+from tilewright.ir.text.assembly import FieldSlot, Literal, Node, OptionalGroup, parse_assembly
 from tilewright.ir.text.parse_attributes import begins, parse_attribute
 from tilewright.ir.text.parse_numbers import ConstantText
 from tilewright.ir.text.parse_scanner import DIALECT, Scanner
@@ -32,7 +32,7 @@ _OPS = {op.mnemonic: op for op in TILE_IR_OPS} | {
 
 
 @dataclass(frozen=True)
-class Argument:
+class BlockArgument:
     """A block argument: its name, the position of the name, and its type."""
 
     name: str
@@ -52,9 +52,9 @@ class _Reading:
     parts: dict[str, Any] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)  # fields of groups that are not present
     types: dict[str, tuple[Type, ...]] = field(default_factory=dict)  # of results
-    args: list[Argument] = field(default_factory=list)  # of a region
+    args: list[BlockArgument] = field(default_factory=list)  # of a region
     counter: tuple[str, int] | None = None  # of a loop: name and position
-    gaps: list[tuple[Slot, tuple[int | None, ...], int]] = field(default_factory=list)
+    gaps: list[tuple[FieldSlot, tuple[int | None, ...], int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.fields = {field.name: field for field in self.op.fields}
@@ -106,20 +106,20 @@ class BodyParser:
         column = len(self._file.line(line)[:characters].encode())
         return Location(Span(self._file, line, column, line, column + 1))
 
-    def arguments(self) -> list[Argument]:
+    def arguments(self) -> list[BlockArgument]:
         """Parse names and types in parentheses."""
         scanner = self._scanner
-        found: list[Argument] = []
+        found: list[BlockArgument] = []
         scanner.expect("(")
         while not scanner.accepts(")"):
             if found:
                 scanner.expect(",")
             name, place = self._visible.name(scanner)
             scanner.expect(":")
-            found.append(Argument(name, place, parse_type(scanner)))
+            found.append(BlockArgument(name, place, parse_type(scanner)))
         return found
 
-    def block(self, args: list[Argument], parent: type[Op] | None, depth: int) -> Block:
+    def block(self, args: list[BlockArgument], parent: type[Op] | None, depth: int) -> Block:
         """Parse a block in braces."""
         scanner = self._scanner
         if depth > DEEPEST_NESTING:
@@ -206,7 +206,7 @@ class BodyParser:
     def _read(self, node: Node, reading: _Reading) -> None:
         if isinstance(node, Literal):
             self._scanner.expect(node.text)
-        elif isinstance(node, Slot):
+        elif isinstance(node, FieldSlot):
             if node.gaps_of:
                 self._read_gaps(node, reading)
             else:
@@ -220,7 +220,7 @@ class BodyParser:
         else:
             reading.absent.update(name for name in node.fields if name not in reading.parts)
 
-    def _is_there(self, group: Group, reading: _Reading) -> bool:
+    def _is_there(self, group: OptionalGroup, reading: _Reading) -> bool:
         known = [self._is_known(name, reading) for name in group.fields]
         if any(known) or None not in known:
             return any(known)
@@ -243,7 +243,7 @@ class BodyParser:
             if isinstance(node, Literal):
                 if node.text.strip():
                     return scanner.sees(node.text)
-            elif isinstance(node, Group):
+            elif isinstance(node, OptionalGroup):
                 return self._begins(node.nodes, reading)
             elif node.form in ("type", "types", "kinds"):
                 return is_type(scanner)
@@ -271,7 +271,7 @@ class BodyParser:
             found.append(self._visible.use(scanner))
         return tuple(found)
 
-    def _read_gaps(self, slot: Slot, reading: _Reading) -> None:
+    def _read_gaps(self, slot: FieldSlot, reading: _Reading) -> None:
         """Parse a list of numbers and values; the values are the operands of the field."""
         scanner, start = self._scanner, self._scanner.position
         entries: list[int | None] = []
@@ -327,7 +327,7 @@ class BodyParser:
         args, reading.args = reading.args, []
         if reading.counter is not None:
             counted = reading.values([field.name for field in reading.op.operand_fields])[0]
-            args = [Argument(*reading.counter, counted.type), *args]
+            args = [BlockArgument(*reading.counter, counted.type), *args]
         reading.parts[names[0]] = self.block(args, reading.op, reading.depth + 1)
 
     def _read_combination(self, reading: _Reading, names: tuple[str, ...]) -> None:
@@ -345,7 +345,7 @@ class BodyParser:
             name, place = self._visible.name(scanner)
             scanner.expect("=")
             initial.append(self._visible.use(scanner))
-            reading.args.append(Argument(name, place, initial[-1].type))
+            reading.args.append(BlockArgument(name, place, initial[-1].type))
         reading.parts["init_values"] = tuple(initial)
 
 

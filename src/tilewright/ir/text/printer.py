@@ -16,7 +16,7 @@ from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
 from tilewright.ir.ops.shape import Constant
-from tilewright.ir.text.assembly import Group, Literal, Node, Slot, parse_assembly
+from tilewright.ir.text.assembly import FieldSlot, Literal, Node, OptionalGroup, parse_assembly
 from tilewright.ir.text.attributes import attribute_text, hints_text
 from tilewright.ir.text.names import Names, name_values
 from tilewright.ir.text.numbers import constant_text, long_constant_length, symbol_text
@@ -123,7 +123,7 @@ class _Printer:
     def _node(self, op: Op, node: Node, depth: int) -> str:
         if isinstance(node, Literal):
             return node.text
-        if isinstance(node, Group):
+        if isinstance(node, OptionalGroup):
             there = any(_is_present(op, name) for name in node.fields)
             return self._render(op, node.nodes, depth) if there else ""
         if node.gaps_of:
@@ -151,7 +151,7 @@ class _Printer:
         alike = len({value.type for value in values}) == 1
         return self._first_type(op, names, depth) if alike else self._types(op, names, depth)
 
-    def _filled(self, op: Op, slot: Slot) -> str:
+    def _filled(self, op: Op, slot: FieldSlot) -> str:
         held: object = op
         for name in slot.gaps_of:
             held = getattr(held, name)

@@ -28,7 +28,7 @@ from tilewright.ir.ops.elementwise import (
     Sqrt,
     Tanh,
 )  # fmt: skip
-from tilewright.ir.ops.families import Binary, Comparison
+from tilewright.ir.ops.families import Binary, ComparisonOp
 from tilewright.ir.print_formats import is_format, split_format
 from tilewright.ir.types import PtrType, TileType
 from tilewright.ir.verify.access import tokens
@@ -93,7 +93,7 @@ _E = elementwise
 # By op class, families included.
 ELEMENTWISE_RULES: dict[type[Op], tuple[Rule, ...]] = {
     Binary: (alike("lhs", "rhs"),),
-    Comparison: (alike("lhs", "rhs"),),
+    ComparisonOp: (alike("lhs", "rhs"),),
     **_rows(
         _BASE_FLOAT, "source",
         _E.AbsF, _E.Ceil, _E.Cos, _E.Cosh, _E.Floor, _E.Log, _E.Log2, _E.NegF, _E.Sin, _E.Sinh,

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tilewright.analysis.operations import Held
+from tilewright.analysis.operations import Wrapped
 from tilewright.analysis.terms import Known, Linear
 from tilewright.check.launch import LaunchCheck, Precondition
 from tilewright.frontend.signature.signature import (
@@ -104,7 +104,7 @@ def _settled(known: tuple[LaunchTerm, ...], outputs: set[str]) -> Iterator[Axis]
 def _known_in(term: Linear) -> Iterator[LaunchTerm]:
     """What a term has multiples of."""
     for atom in term.coefficients:
-        if isinstance(atom, Held):
+        if isinstance(atom, Wrapped):
             yield from _known_in(atom.value)
         elif isinstance(atom, Known):
             yield atom.term

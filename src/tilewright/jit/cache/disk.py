@@ -19,7 +19,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from tilewright.frontend.signature.specialization import NamedConstant, describe
-from tilewright.frontend.source.captures import Captures, Place, PlaceKind
+from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKind
 from tilewright.jit.cache.entries import read_facts, write_facts
 from tilewright.jit.cache.fingerprints import (
     Unknown,
@@ -176,13 +176,13 @@ class DiskCache:
             request.placement.name,
         )
 
-    def _places(self, source_key: str) -> tuple[Place, ...] | None:
+    def _places(self, source_key: str) -> tuple[CapturePlace, ...] | None:
         data = self._store.get(_places_key(source_key))
         try:
             found = None if data is None else _SCHEMA.read(data, _Places)
         except Unreadable:
             return None
-        return None if found is None else tuple(Place(*place) for place in found.places)
+        return None if found is None else tuple(CapturePlace(*place) for place in found.places)
 
     def _read(self, entry: bytes, request: Request, captures: Captures) -> Found | None:
         label = _label_of(entry)

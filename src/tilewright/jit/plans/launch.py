@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.ir.launch_terms import FailureRecord
+from tilewright.ir.launch_terms import RecordAddress
 from tilewright.jit.bind.binding import Binding
 from tilewright.jit.bind.environment import LaunchEnvironment, launch_number
 from tilewright.jit.compile.compiled import LaunchFacts
@@ -123,7 +123,7 @@ class KernelWork:
         binding = self._binding
         terms = (argument.term for argument in self._executable.facts.arguments)
         arguments = tuple(
-            None if isinstance(term, FailureRecord) else launch_number(binding, term)
+            None if isinstance(term, RecordAddress) else launch_number(binding, term)
             for term in terms
         )
         storages = tuple(tensor.storage for tensor in binding.tensors.values())

@@ -15,8 +15,8 @@ from tilewright.dtypes import DType
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.launch_terms import (
     BaseAddress,
-    FailureRecord,
     PointerArgument,
+    RecordAddress,
     ScalarArgument,
 )
 from tilewright.jit.bind.binding import Binding
@@ -153,7 +153,7 @@ def make_plan(
             addresses.append(Filled(position, tensors[term.param]))
         elif isinstance(term, ScalarArgument):
             places.append((position, scalars[term.param]))
-        is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, FailureRecord))
+        is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, RecordAddress))
         template.append(None if is_open else launch_number(binding, term))
     return Plan(
         label=facts.name,

@@ -11,15 +11,12 @@ from typing import Any
 import tilewright as tw
 from tilewright import Cut, Mut, Ref
 from tilewright.dims import BC, BD, BH, BK, BM, BN, C, D, H, K, M, N, T
+from tilewright.kernels.placeholders import FROM
 
 __all__ = ["convert", "repeat"]
 
 BUDGET = 4096  # elements of a tile
 EDGE = 64  # elements along either axis of a tile that is read along one and written along the other
-
-
-class FROM(tw.AnyDType):
-    """dtype of the source."""
 
 
 def _convert(dst: Any, src: Any) -> None:

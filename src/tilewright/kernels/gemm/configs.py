@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from tilewright import f32
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.gemm.operands import MOST_FORMS, Form
+from tilewright.kernels.gemm.operands import MOST_FORMS, ProductForm
 from tilewright.kernels.gemm.tiles import BAND, fastest, tiles_of
 from tilewright.tune import Config, Key, chosen
 
@@ -32,13 +32,13 @@ EDGE = 128  # edge of a tile that uses the tensor cores of any GPU well
 SMALL_EDGE = 64  # edge of a tile without tensor cores or TMA
 
 
-def choose_matmul(form: Form) -> Config:
+def choose_matmul(form: ProductForm) -> Config:
     """BM, BN, perhaps BX, BK, LATENCY, SPLITS and TAIL of a product of many rows."""
     return chosen("matmul", form.key, form.target, within=0.0) or _expected(form)
 
 
 @lru_cache(maxsize=MOST_FORMS)
-def _expected(form: Form) -> Config:
+def _expected(form: ProductForm) -> Config:
     """Heuristic for a product of many rows."""
     tiles = tiles_of(form.target, form.factor, form.layout)
     if not tiles or not form.is_aligned:
@@ -50,13 +50,13 @@ def _expected(form: Form) -> Config:
     return fastest(tiles, m, n, k)
 
 
-def choose_gemv(form: Form) -> Config:
+def choose_gemv(form: ProductForm) -> Config:
     """BM, BN, BK and FOLDS of a product of few rows."""
     return chosen("gemv", form.key, form.target, within=1.0) or _expected_of_few(form)
 
 
 @lru_cache(maxsize=MOST_FORMS)
-def _expected_of_few(form: Form) -> Config:
+def _expected_of_few(form: ProductForm) -> Config:
     """Heuristic for a product of few rows."""
     m, n, _ = form.shape
     rows = power_of_two(m)
@@ -74,7 +74,7 @@ def choose_grouped(key: Key, target: str) -> Config:
     return chosen("grouped_matmul", key, target) or Config.of(BM=64, BN=64, BK=64)
 
 
-def _plain(form: Form) -> Config:
+def _plain(form: ProductForm) -> Config:
     """Tiles that every GPU supports, no larger than the product."""
     edge, depth = EDGE, 64
     if not form.is_aligned:

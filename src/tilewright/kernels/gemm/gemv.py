@@ -15,7 +15,13 @@ import tilewright as tw
 from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
-from tilewright.kernels.gemm.operands import LINE, MOST_FORMS, Product, exchanged_batch, specialised
+from tilewright.kernels.gemm.operands import (
+    LINE,
+    MOST_FORMS,
+    MatrixProduct,
+    exchanged_batch,
+    specialised,
+)
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -53,7 +59,7 @@ def gemv_kernel(
     out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
-def launch_gemv(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+def launch_gemv(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product of few rows with a configuration."""
     a, b = wanted.a, kept(wanted.b, exchanged_batch)
     folds = config.values.get("FOLDS", 1)

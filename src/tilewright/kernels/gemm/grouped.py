@@ -19,7 +19,12 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.gemm.configs import choose_grouped
 from tilewright.kernels.gemm.epilogues import BIAS, FUNCTIONS, OUT, RESIDUAL
-from tilewright.kernels.gemm.operands import Request, check_factors, check_matrices, exchanged
+from tilewright.kernels.gemm.operands import (
+    ProductRequest,
+    check_factors,
+    check_matrices,
+    exchanged,
+)
 from tilewright.tune import key_of
 
 __all__ = ["grouped_matmul", "grouped_matmul_kernel"]
@@ -84,7 +89,9 @@ def grouped_matmul(
     Dtypes and the other options are those of `matmul`.
     """
     caller = "grouped_matmul"
-    request = Request(caller, out, out_dtype, bias, activation, residual, tf32, fast_accumulate)
+    request = ProductRequest(
+        caller, out, out_dtype, bias, activation, residual, tf32, fast_accumulate
+    )
     check_matrices(caller, "a", a, rank=2)
     check_matrices(caller, "b", b, rank=3)
     right = exchanged(caller, "b", b) if transpose_b else b

@@ -24,8 +24,8 @@ from tilewright.kernels.gemm.gemv import launch_gemv
 from tilewright.kernels.gemm.once import fits_at_once, launch_once
 from tilewright.kernels.gemm.operands import (
     MOST_FORMS,
-    Product,
-    Request,
+    MatrixProduct,
+    ProductRequest,
     check_matrices,
     exchanged,
     product,
@@ -131,7 +131,7 @@ def matmul(
 
     The operation is lazy and can be recorded in a graph; its result is `out`, or a new tensor.
     """
-    request = Request(
+    request = ProductRequest(
         "matmul", out, out_dtype, bias, activation, residual, tf32, fast_accumulate,
         transpose_a, transpose_b,
     )  # fmt: skip
@@ -162,7 +162,7 @@ def matvec(
     *batch, m, k = exchanged(caller, "a", a).shape if transpose_a else a.shape
     check_tensor(caller, "x", x, (a.dtype,))
     check_extents(caller, "x", x, (*batch, k))
-    request = Request(caller, out, out_dtype, bias, activation, residual)
+    request = ProductRequest(caller, out, out_dtype, bias, activation, residual)
     request.check_added(a, (m,), (*batch, m))
     z = output(caller, out, (*batch, m), request.sums(a), a)
     wanted, _ = product(
@@ -182,7 +182,7 @@ def as_row(vector: tw.Tensor) -> tw.Tensor:
     return vector.unsqueeze(-2)
 
 
-def _launched(wanted: Product) -> tw.DeviceOp[Any]:
+def _launched(wanted: MatrixProduct) -> tw.DeviceOp[Any]:
     form = wanted.form
     m, n, k = form.shape
     if not k:  # an empty sum has no parts
@@ -195,7 +195,7 @@ def _launched(wanted: Product) -> tw.DeviceOp[Any]:
     return launch_matmul(wanted, config)
 
 
-def launch_splits(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+def launch_splits(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     """The launches of a product with a configuration that splits all sums, or some of them."""
     splits, tail, n = config["SPLITS"], config.values.get("TAIL", 0), wanted.out.shape[2]
     if 0 < tail < n:  # two independent parts of one output
@@ -204,7 +204,7 @@ def launch_splits(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
     return _split(wanted, config, splits)
 
 
-def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
+def _split(wanted: MatrixProduct, config: Config, splits: int) -> tw.DeviceOp[Any]:
     """Partial sums of SPLITS ranges of K for each element, then the sums of those."""
     batch, m, n = wanted.out.shape
     parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
@@ -214,7 +214,7 @@ def _split(wanted: Product, config: Config, splits: int) -> tw.DeviceOp[Any]:
     return sums.then(lambda _: add_splits(wanted, parts, splits))
 
 
-def launch_matmul(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+def launch_matmul(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product with a configuration without splits."""
     edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
     if edge is not None:
@@ -232,7 +232,7 @@ def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:
     return config.walk(out[:].partition(1, config["BM"], config["BN"]))
 
 
-def _columns(wanted: Product, start: int, stop: int) -> Product:
+def _columns(wanted: MatrixProduct, start: int, stop: int) -> MatrixProduct:
     """The part of a product with these columns."""
     place = (slice(None), slice(None), slice(start, stop))
     has = wanted.form.epilogue
@@ -249,7 +249,7 @@ def _without_splits(config: Config) -> Config:
     return config.updated(SPLITS=1)
 
 
-def add_splits(wanted: Product, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
+def add_splits(wanted: MatrixProduct, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
     """The launch that adds the partial sums of all splits, for each matrix."""
     cut = wanted.out.partition(1, *SUM_TILE)
     return sum_splits_kernel(

@@ -13,7 +13,7 @@ import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
-from tilewright.kernels.gemm.operands import Product, only_matrix, specialised
+from tilewright.kernels.gemm.operands import MatrixProduct, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -43,7 +43,7 @@ def matmul_once_kernel(
     out.store(result.astype(out.dtype))
 
 
-def fits_at_once(wanted: Product, config: Config) -> bool:
+def fits_at_once(wanted: MatrixProduct, config: Config) -> bool:
     """Whether a configuration gives every block at most one tile."""
     batch, m, n = wanted.out.shape
     blocks: int | None = config["blocks"]
@@ -51,7 +51,7 @@ def fits_at_once(wanted: Product, config: Config) -> bool:
     return batch == 1 and blocks is not None and tiles <= blocks
 
 
-def launch_once(wanted: Product, config: Config) -> tw.DeviceOp[Any]:
+def launch_once(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product that satisfies `fits_at_once`."""
     kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     a, b = kept(wanted.a, only_matrix), kept(wanted.b, only_matrix)

@@ -3,7 +3,7 @@
 `product` refuses an impossible product before any launch, with the names of the call. Its result
 holds everything that the kernels of this family need; no kernel looks at the rank of the caller's
 tensors or at transpositions. Decisions depend on the layout of the operands alone, so they are made
-once for each layout (`Form`); views of a handle are made once as well.
+once for each layout (`ProductForm`); views of a handle are made once as well.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tilewright.tune import Config, Key, key_of
 __all__ = [
     "LINE",
     "MOST_FORMS",
-    "Form",
-    "Product",
-    "Request",
+    "MatrixProduct",
+    "ProductForm",
+    "ProductRequest",
     "check_factors",
     "check_matrices",
     "exchanged",
@@ -51,7 +51,7 @@ LINE = 16
 MOST_FORMS = 1024  # size of the cache; a program whose shapes never repeat must not grow
 
 
-class Request(NamedTuple):
+class ProductRequest(NamedTuple):
     """Options of a call, without its two factors: `activation(sums + bias) + residual`."""
 
     caller: str
@@ -112,7 +112,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class ProductForm:
     """Properties shared by all products whose operands have the same layout."""
 
     batch: int
@@ -134,7 +134,7 @@ class Form:
         return key_of(factor, (self.batch, *self.shape), layout=self.layout, **options)
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """A checked product: `out = activation(a @ b + bias) + residual`."""
 
     out: tw.Tensor  # [batch, M, N]
@@ -142,14 +142,14 @@ class Product(NamedTuple):
     b: tw.Tensor  # [batch or 1, K, N]
     bias: tw.Tensor  # [1, 1, N], or a stand-in of the same rank
     residual: tw.Tensor  # [batch, M, N], or a stand-in
-    form: Form
+    form: ProductForm
     is_new: bool = False  # the output is a new tensor that the caller does not hold yet
 
 
-_forms: dict[tuple[Any, ...], Form] = {}
+_forms: dict[tuple[Any, ...], ProductForm] = {}
 
 
-def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.Tensor]:
+def product(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[MatrixProduct, tw.Tensor]:
     """The product of two tensors of two axes or more, with the tensor of its result."""
     facet = _facet(a, b, request)
     form = _forms.get(facet)
@@ -168,7 +168,7 @@ def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.T
         out = kept(result, see)
     left = kept(a, exchanged_batch if request.transpose_a else see)
     right = kept(b, exchanged_batch if request.transpose_b else batch_of)
-    made = Product(
+    made = MatrixProduct(
         out, left, right,
         left if request.bias is None else kept(request.bias, one_row),
         left if request.residual is None else kept(request.residual, see), form,
@@ -177,7 +177,7 @@ def product(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Product, tw.T
     return made, result
 
 
-def _facet(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
+def _facet(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Any, ...]:
     """The key of a form: layouts of the tensors, and options of the call."""
     operands = (a, b, request.out, request.bias, request.residual)
     # An argument that is no tensor is refused, so it needs no key.
@@ -185,7 +185,7 @@ def _facet(a: tw.Tensor, b: tw.Tensor, request: Request) -> tuple[Any, ...]:
     return (*alike, request.caller, request.out_dtype, request.activation, *request[6:])
 
 
-def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
+def _form(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> ProductForm:
     """Decide all properties of a product, or refuse it."""
     caller, is_plain = request.caller, not request.transpose_a
     a = a if is_plain else exchanged(caller, "a", a)
@@ -209,7 +209,7 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
     a, b, out = (_one_batch(caller, *one) for one in (("a", a), ("b", b), ("out", out)))
     if request.residual is not None:
         _one_batch(caller, "residual", request.residual)
-    return Form(
+    return ProductForm(
         batch=batch,
         shape=(rows, shape[-1], a.shape[-1]),
         result=(shape, sums),
@@ -234,7 +234,7 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: Request) -> Form:
 
 @lru_cache(maxsize=MOST_FORMS)
 def specialised(
-    kernel: tw.Kernel, form: Form, config: Config, *, is_last: bool = True
+    kernel: tw.Kernel, form: ProductForm, config: Config, *, is_last: bool = True
 ) -> tuple[tw.Kernel, dict[str, Any]]:
     """A kernel of this family with its hints, and the constants that it takes.
 

@@ -18,7 +18,16 @@ from tilewright import bf16, f8e4m3fn, f8e5m2, f16
 from tilewright.kernels.gemm.wide import first_columns
 from tilewright.tune import Config
 
-__all__ = ["BAND", "HALF", "MULTIPROCESSORS", "NARROW", "SHALLOW", "Tile", "fastest", "tiles_of"]
+__all__ = [
+    "BAND",
+    "HALF",
+    "MULTIPROCESSORS",
+    "NARROW",
+    "SHALLOW",
+    "ProductTile",
+    "fastest",
+    "tiles_of",
+]
 
 # Output tiles finished together, so that they share their operands.
 BAND, WIDE_BAND = (1, 8, 1), (1, 16, 1)
@@ -33,7 +42,7 @@ SUM_START, SUM_RATE = 1.3e-5, 2.5e12
 
 
 @dataclass(frozen=True)
-class Tile:
+class ProductTile:
     """A tile of a product and its estimated speed."""
 
     config: Config
@@ -66,18 +75,20 @@ class Tile:
             yield seconds + adding, self.config.updated(SPLITS=splits, TAIL=tail)
 
 
-def fastest(tiles: tuple[Tile, ...], m: int, n: int, k: int) -> Config:
+def fastest(tiles: tuple[ProductTile, ...], m: int, n: int, k: int) -> Config:
     """The configuration with the least estimated time."""
     plans = (plan for tile in tiles for plan in tile.plans(m, n, k))
     return min(plans, key=itemgetter(0))[1]
 
 
-def _tile(rows: int, columns: int, depth: int, speed: tuple[float, float], **more: Any) -> Tile:
+def _tile(
+    rows: int, columns: int, depth: int, speed: tuple[float, float], **more: Any
+) -> ProductTile:
     """A tile from BM, BN, BK, its rate, its start in microseconds, and its other options."""
     at_once = MULTIPROCESSORS * more.get("occupancy", 1) // more.get("num_ctas", 1)
     values = {"SPLITS": 1, "blocks": at_once, "group": BAND, **more}
     config = Config.of(BM=rows, BN=columns, BK=depth, **values)
-    return Tile(config, speed[0], speed[1] * 1e-6)
+    return ProductTile(config, speed[0], speed[1] * 1e-6)
 
 
 # 16-bit floats, for any layout of the factors.
@@ -102,7 +113,7 @@ NARROW = (
     _tile(64, 128, 128, (900, 1.2), num_worker_warps=4),
 )
 # By target and dtype of the factors: tiles for any layout, and tiles for an untransposed `b`.
-TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[Tile, ...], tuple[Tile, ...]]] = {
+TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[ProductTile, ...], tuple[ProductTile, ...]]] = {
     ("sm_90", f16): (HALF, SHALLOW),
     ("sm_90", bf16): (HALF, SHALLOW),
     ("sm_90", f8e4m3fn): (NARROW, ()),
@@ -110,7 +121,7 @@ TILES: dict[tuple[str, type[tw.DType]], tuple[tuple[Tile, ...], tuple[Tile, ...]
 }
 
 
-def tiles_of(target: str, factor: type[tw.DType], layout: str) -> tuple[Tile, ...]:
+def tiles_of(target: str, factor: type[tw.DType], layout: str) -> tuple[ProductTile, ...]:
     """Tiles of known speed; most GPUs have none."""
     any_layout, as_it_is = TILES.get((target, factor), ((), ()))
     return any_layout + (as_it_is if layout.endswith("n") else ())

@@ -15,7 +15,7 @@ from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemm.once import cut_at_once
-from tilewright.kernels.gemm.operands import Product, only_matrix, specialised
+from tilewright.kernels.gemm.operands import MatrixProduct, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -70,7 +70,7 @@ def first_columns(n: int, config: Config) -> int | None:
     return edge if (shares - 1) * width < edge and n - edge <= shares * more else None
 
 
-def launch_wide(wanted: Product, config: Config, edge: int) -> tw.DeviceOp[Any]:
+def launch_wide(wanted: MatrixProduct, config: Config, edge: int) -> tw.DeviceOp[Any]:
     """The launch of a product of one matrix, with `edge` columns in the first part."""
     kernel, constants = specialised(matmul_wide_kernel, wanted.form, config)
     epilogue = wanted.form.epilogue

@@ -17,12 +17,9 @@ from tilewright.kernels.arguments import (
     rows_of,
 )
 from tilewright.kernels.cutting import element_config
+from tilewright.kernels.placeholders import ID
 
 __all__ = ["embedding", "embedding_rows"]
-
-
-class ID(tw.AnyDType):
-    """Integer dtype of row indices."""
 
 
 @tw.kernel(deny_checks=True)

@@ -27,6 +27,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import number, wide, wide_dtype
 from tilewright.kernels.cutting import gradient_config
+from tilewright.kernels.placeholders import ACC
 from tilewright.kernels.rows.norms import centred, check_normed
 from tilewright.kernels.rows.reductions import SUM, launch_reduction
 
@@ -40,10 +41,6 @@ __all__ = [
 
 class ROWS(tw.Dim):
     """Rows of a block."""
-
-
-class ACC(tw.AnyDType):
-    """dtype of the sums."""
 
 
 class Inputs(NamedTuple):

@@ -27,6 +27,7 @@ from tilewright.kernels.arguments import (
     three_axes,
 )
 from tilewright.kernels.cutting import are_exact, column_config, span_config
+from tilewright.kernels.placeholders import FROM
 
 __all__ = [
     "MAX",
@@ -48,10 +49,6 @@ SUM, MEAN, MAX, MIN = range(4)  # kinds of reduction, as kernel constants
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
 AT_ONCE = 4  # tiles of a row that are loaded without a loop
-
-
-class FROM(tw.AnyDType):
-    """dtype of the input."""
 
 
 def _combined(kind: int, a: Any, b: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref
-from tilewright.dims import BK, BM, K, L, M, N, T
+from tilewright.dims import BK, BM, K, L, M, N, S, T
 from tilewright.kernels.arguments import (
     FLOATS,
     INTEGERS,
@@ -24,6 +24,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import afresh
 from tilewright.kernels.cutting import are_exact, column_config, scan_config
+from tilewright.kernels.placeholders import ACC, FROM
 from tilewright.kernels.rows.reductions import SUM, reduce_rows, sum_dtype
 
 __all__ = ["cumsum", "scan_columns", "scan_rows"]
@@ -31,20 +32,8 @@ __all__ = ["cumsum", "scan_columns", "scan_rows"]
 GROUP = 8  # consecutive elements of a row in one thread
 
 
-class FROM(tw.AnyDType):
-    """dtype of the input."""
-
-
-class ACC(tw.AnyDType):
-    """dtype of the sums."""
-
-
 class SPAN(tw.Dim):
     """Elements of a row in one block."""
-
-
-class S(tw.Dim):
-    """Spans of a row."""
 
 
 def _behind(total: Any, _: Any, next_total: Any, next_before: Any) -> tuple[Any, Any]:

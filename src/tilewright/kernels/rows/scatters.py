@@ -21,14 +21,11 @@ from tilewright.kernels.arguments import (
     giving,
     reshaped,
 )
+from tilewright.kernels.placeholders import ID
 
 __all__ = ["last_places", "scatter", "scatter_rows"]
 
 PART = 1024  # elements of a block
-
-
-class ID(tw.AnyDType):
-    """Integer dtype of row indices."""
 
 
 @tw.kernel(deny_checks=True)

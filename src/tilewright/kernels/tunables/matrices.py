@@ -16,7 +16,7 @@ from tilewright.kernels.gemm.configs import FEWEST_ROWS, WEIGHTS, choose_gemv, c
 from tilewright.kernels.gemm.gemv import gemv_kernel
 from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, sum_splits_kernel
 from tilewright.kernels.gemm.once import matmul_once_kernel
-from tilewright.kernels.gemm.operands import Form, Request, product
+from tilewright.kernels.gemm.operands import ProductForm, ProductRequest, product
 from tilewright.kernels.gemm.tiles import BAND, MULTIPROCESSORS, tiles_of
 from tilewright.kernels.gemm.wide import matmul_wide_kernel
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
@@ -48,7 +48,7 @@ LATENCIES = (3, 4, 5, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
 
 
-def _form(key: Key, target: str) -> Form:
+def _form(key: Key, target: str) -> ProductForm:
     """The product of a key, on tensors without memory."""
     _, m, n, k = key.shape
     options, dtype = dict(key.options), dtype_of(key)
@@ -56,7 +56,7 @@ def _form(key: Key, target: str) -> Form:
     a = tw.meta((m, k), dtype, target=target)
     b = tw.meta((n, k) if is_transposed else (k, n), dtype, target=target)
     is_fast = bool(options.get("fast"))
-    request = Request("matmul", transpose_b=is_transposed, fast_accumulate=is_fast)
+    request = ProductRequest("matmul", transpose_b=is_transposed, fast_accumulate=is_fast)
     return product(a, b, request)[0].form
 
 

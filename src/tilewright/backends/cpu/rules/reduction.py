@@ -49,14 +49,14 @@ _UFUNCS: dict[type[Op], np.ufunc] = {
 
 
 @dataclass(frozen=True)
-class Known:
+class UfuncBody:
     """A body that is one NumPy function."""
 
     ufunc: np.ufunc
     op: Op
 
 
-def _known(body: Block, sources: tuple[Value, ...]) -> Known | None:
+def _known(body: Block, sources: tuple[Value, ...]) -> UfuncBody | None:
     """Return the NumPy function equivalent to a body, if there is one."""
     if len(sources) != 1 or len(body.ops) != 2:
         return None
@@ -66,7 +66,7 @@ def _known(body: Block, sources: tuple[Value, ...]) -> Known | None:
     ufunc = _UFUNCS.get(type(op))
     if ufunc is None or tile_element(sources[0]) is Element.I1 or _has_promises(op):
         return None
-    return Known(ufunc, op)
+    return UfuncBody(ufunc, op)
 
 
 def _has_promises(op: Any) -> bool:
@@ -96,7 +96,7 @@ def _reduce(em: Emitter, op: Reduce) -> None:
     _define_total(em, op.totals[0], text)
 
 
-def _is_direct(source: Value, known: Known) -> bool:
+def _is_direct(source: Value, known: UfuncBody) -> bool:
     """Whether NumPy's own loop is as exact as the tree."""
     exact = tile_element(source) not in (Element.F16, Element.BF16)
     return exact or isinstance(known.op, MaxF | MinF)
