@@ -1,0 +1,391 @@
+"""Every function of the library on the CPU device, beside NumPy doing the same.
+
+Shapes are drawn by `--seed`, with inputs of about `--elements`: a wide draw of rows and columns, so
+few long rows come up as well as many short ones. A launch and the wait for it is timed with its
+output given; both sides take turns, and the figure of each is its best. Results are compared first.
+NumPy computes in f32 throughout; where inputs are f16 it converts them before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tilewright as tw
+from tilewright import kernels
+from tilewright.bench import Report, Table
+from tilewright.kernels.reference import attention as exact
+
+RESULTS = Path(__file__).parent / "results" / "cpu_library.json"
+FACTOR = 20  # times NumPy's time, beyond which a function is named
+Array = np.ndarray[Any, Any]
+
+
+class Case(NamedTuple):
+    """One call: the launch, what it gives, and NumPy's side of it."""
+
+    name: str
+    what: str
+    launch: Callable[[], tw.DeviceOp[Any]]
+    numpy: Callable[[], Any]
+
+
+class Draw:
+    """Arrays of random shapes, of about as many elements each."""
+
+    def __init__(self, seed: int, elements: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.elements = elements
+
+    def extent(self, low: int, high: int) -> int:
+        """A whole number, as likely in each octave."""
+        return round(2 ** self.rng.uniform(math.log2(low), math.log2(high)))
+
+    def matrix(self, low: int = 16, high: int = 16384) -> Array:
+        """Rows and columns, of which there are `low` to `high`."""
+        columns = min(self.extent(low, high), self.elements)
+        return self.floats(max(self.elements // columns, 1), columns)
+
+    def floats(self, *shape: int) -> Array:
+        """Normally distributed numbers."""
+        return self.rng.standard_normal(shape, np.float32)
+
+    def heads(self, *shape: int) -> Array:
+        """The same in f16."""
+        return self.floats(*shape).astype(np.float16)
+
+    def integers(self, high: int, *shape: int) -> Array:
+        """Numbers below `high`."""
+        return self.rng.integers(0, high, shape, np.int32)
+
+
+def tensors(*arrays: Array) -> list[tw.Tensor]:
+    return [tw.from_numpy(array) for array in arrays]
+
+
+def shown(*arrays: Array) -> str:
+    return ", ".join("x".join(map(str, array.shape)) or "1" for array in arrays)
+
+
+# --- NumPy's side ----------------------------------------------------------------------------
+
+
+def silu(x: Array) -> Array:
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x: Array) -> Array:
+    return x / 2 * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def scale_of(x: Array) -> Array:
+    return 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(1e-5))
+
+
+def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred * scale_of(centred) * weight + bias
+
+
+def rms_norm_gradient(dz: Array, x: Array, weight: Array) -> tuple[Array, Array]:
+    scale, g = scale_of(x), dz * weight
+    h = x * scale
+    return (g - h * np.mean(g * h, axis=-1, keepdims=True)) * scale, (dz * h).sum(axis=0)
+
+
+def layer_norm_gradient(dz: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    scale, g = scale_of(centred), dz * weight
+    h = centred * scale
+    shift = np.mean(g, axis=-1, keepdims=True) + h * np.mean(g * h, axis=-1, keepdims=True)
+    return (g - shift) * scale, (dz * h).sum(axis=0), dz.sum(axis=0)
+
+
+def log_sums(x: Array) -> Array:
+    top = x.max(axis=-1, keepdims=True)
+    return (top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))[..., 0]
+
+
+def cross_entropy(x: Array, labels: Array) -> tuple[Array, Array]:
+    sums = log_sums(x)
+    return sums - x[np.arange(len(x)), labels], sums
+
+
+def cross_entropy_gradient(x: Array, labels: Array, sums: Array, dloss: Array) -> Array:
+    share = np.exp(x - sums[:, None])
+    share[np.arange(len(x)), labels] -= 1
+    return share * dloss[:, None]
+
+
+def top_k(x: Array, k: int) -> tuple[Array, Array]:
+    some = np.argpartition(x, -k, axis=-1)[:, -k:]
+    order = np.argsort(-np.take_along_axis(x, some, -1), axis=-1, kind="stable")
+    places = np.take_along_axis(some, order, -1)
+    return np.take_along_axis(x, places, -1), places
+
+
+def attention(q: Array, k: Array, v: Array, seen: Array | bool) -> Array:
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    k, v = (x.repeat(q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    scores = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]), -np.inf)
+    return (softmax(scores) @ v).astype(np.float16)
+
+
+# --- the cases -------------------------------------------------------------------------------
+
+
+def of_elements(draw: Draw) -> Iterator[Case]:
+    a, b = draw.matrix(), None
+    b = draw.floats(*a.shape)
+    (x, y), z, what = tensors(a, b), tw.empty(a.shape, tw.f32), shown(a)
+    yield Case("add", what, lambda: kernels.add(x, y, out=z), lambda: a + b)
+    yield Case("silu_mul", what, lambda: kernels.silu_mul(x, y, out=z), lambda: silu(a) * b)
+    yield Case("gelu", what, lambda: kernels.gelu(x, out=z), lambda: gelu(a))
+    tanh = {"approximate": "tanh", "out": z}
+    yield Case("gelu tanh", what, lambda: kernels.gelu(x, **tanh), lambda: gelu(a))
+    kept = np.random.Generator(np.random.Philox(1))
+    yield Case("dropout", what, lambda: kernels.dropout(x, 0.5, seed=1, out=z),
+               lambda: np.where(kept.random(a.shape, np.float32) >= 0.5, a * 2, 0))  # fmt: skip
+    t = tw.empty(a.shape[::-1], tw.f32)
+    yield Case("transpose", what, lambda: kernels.transpose(x, out=t),
+               lambda: np.ascontiguousarray(a.T))  # fmt: skip
+    c = np.empty((len(a), 2 * a.shape[1]), np.float32)
+    apart = tw.from_numpy(c)[:, : a.shape[1]]
+    yield Case("add apart", what, lambda: kernels.add(x, y, out=apart), lambda: a + b)
+    for bins in (200, 5000):
+        n = draw.integers(bins, a.size)
+        (m,), counts = tensors(n), tw.empty((bins,), tw.i32)
+        yield Case(f"histogram {bins}", shown(n),
+                   lambda m=m, bins=bins, to=counts: kernels.histogram(m, bins, out=to),
+                   lambda n=n, bins=bins: np.bincount(n, minlength=bins))  # fmt: skip
+
+
+def of_reductions(draw: Draw) -> Iterator[Case]:
+    a = draw.matrix() + np.float32(1)
+    (x,), what = tensors(a), shown(a)
+    for name in ("sum", "mean", "max", "min"):
+        run, plain = getattr(kernels, name), getattr(np, name)
+        for axis in (0, 1, None):
+            shape = () if axis is None else (a.shape[1 - axis],)
+            out = tw.empty(shape, tw.f32)
+            yield Case(f"{name} {axis}", what, lambda run=run, at=axis, to=out: run(x, at, out=to),
+                       lambda plain=plain, at=axis: plain(a, axis=at))  # fmt: skip
+    for axis in (0, 1):
+        z = tw.empty(a.shape, tw.f32)
+        yield Case(f"cumsum {axis}", what, lambda at=axis, to=z: kernels.cumsum(x, at, out=to),
+                   lambda at=axis: np.cumsum(a, axis=at))  # fmt: skip
+    yield Case("argmax", what, lambda: kernels.argmax(x), lambda: np.argmax(a, axis=-1))
+    k = min(8, a.shape[1])
+    yield Case("top_k 8", what, lambda: kernels.top_k(x, k), lambda: top_k(a, k))
+
+
+def of_rows(draw: Draw) -> Iterator[Case]:
+    a = draw.matrix()
+    b, (w, c) = draw.floats(*a.shape), draw.floats(2, a.shape[1])
+    (x, y, weight, bias), z, what = tensors(a, b, w, c), tw.empty(a.shape, tw.f32), shown(a)
+    both = (tw.empty(a.shape, tw.f32), tw.empty(a.shape, tw.f32))
+    eps = {"eps": 1e-5}
+    yield Case("softmax", what, lambda: kernels.softmax(x, out=z), lambda: softmax(a))
+    yield Case("rms_norm", what, lambda: kernels.rms_norm(x, weight, out=z, **eps),
+               lambda: a * scale_of(a) * w)  # fmt: skip
+    yield Case("add_rms_norm", what, lambda: kernels.add_rms_norm(x, y, weight, out=both, **eps),
+               lambda: ((a + b) * scale_of(a + b) * w, a + b))  # fmt: skip
+    yield Case("layer_norm", what, lambda: kernels.layer_norm(x, weight, bias, out=z),
+               lambda: layer_norm(a, w, c))  # fmt: skip
+    yield Case("rms_norm_gradient", what, lambda: kernels.rms_norm_gradient(y, x, weight, **eps),
+               lambda: rms_norm_gradient(b, a, w))  # fmt: skip
+    yield Case("layer_norm_gradient", what, lambda: kernels.layer_norm_gradient(y, x, weight),
+               lambda: layer_norm_gradient(b, a, w))  # fmt: skip
+    n = draw.integers(a.shape[1], len(a))
+    sums, d = log_sums(a), draw.floats(len(a))
+    labels, log_sum, dloss = tensors(n, sums, d)
+    yield Case("cross_entropy", what, lambda: kernels.cross_entropy(x, labels),
+               lambda: cross_entropy(a, n))  # fmt: skip
+    yield Case("cross_entropy_gradient", what,
+               lambda: kernels.cross_entropy_gradient(x, labels, log_sum, dloss, out=z),
+               lambda: cross_entropy_gradient(a, n, sums, d))  # fmt: skip
+    places = draw.rng.permutation(len(a)).astype(np.int32)
+    (ids,) = tensors(places)
+    yield Case("embedding", what, lambda: kernels.embedding(ids, x, out=z), lambda: a[places])
+    moved = np.empty_like(a)
+
+    def put() -> Array:
+        moved[places] = a
+        return moved
+
+    yield Case("scatter", what, lambda: kernels.scatter(x, ids, out=z), put)
+
+
+def of_products(draw: Draw) -> Iterator[Case]:
+    k = draw.extent(32, 2048)
+    m, n = max(draw.elements // (2 * k), 17), max(draw.elements // (2 * k), 1)
+    for rows in (min(m, 4096), draw.extent(1, 16)):
+        a, b = draw.floats(rows, k), draw.floats(k, min(n, 4096))
+        x, y = tensors(a, b)
+        z = tw.empty((rows, b.shape[1]), tw.f32)
+        yield Case("matmul" if rows > 16 else "matmul few", shown(a, b),
+                   lambda x=x, y=y, z=z: kernels.matmul(x, y, out=z),
+                   lambda a=a, b=b: a @ b)  # fmt: skip
+    halves = a.astype(np.float16), b.astype(np.float16)
+    p, q = tensors(*halves)
+    yield Case("matmul f16", shown(a, b), lambda: kernels.matmul(p, q),
+               lambda: (halves[0].astype(np.float32) @ halves[1].astype(np.float32))
+               .astype(np.float16))  # fmt: skip
+    c = draw.matrix()
+    d = draw.floats(c.shape[1])
+    u, v = tensors(c, d)
+    yield Case("matvec", shown(c, d), lambda: kernels.matvec(u, v), lambda: c @ d)
+    e, deep = draw.floats(512, 256), draw.floats(8, 256, 64)
+    ends = np.sort(np.concatenate(([0, 512], draw.integers(512, 7)))).astype(np.int32)
+    f, g, offsets = tensors(e, deep, ends)
+    rows = [slice(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    yield Case("grouped_matmul", shown(e, deep), lambda: kernels.grouped_matmul(f, g, offsets),
+               lambda: np.concatenate([e[r] @ w for r, w in zip(rows, deep, strict=True)]))  # fmt: skip
+
+
+def of_heads(draw: Draw) -> Iterator[Case]:
+    width, group = 2 ** int(draw.rng.integers(4, 8)), 2 ** int(draw.rng.integers(0, 3))
+    length = draw.extent(64, 1024)
+    count = max(draw.elements // (length * width * 2), 1)
+    a, (b, c) = draw.heads(1, count * group, length, width), draw.heads(2, 1, count, length, width)
+    q, k, v = tensors(a, b, c)
+    z, what = tw.empty(a.shape, tw.f16), shown(a, b)
+    for causal in (False, True):
+        seen = np.tri(length, dtype=bool) if causal else True
+        yield Case("attention causal" if causal else "attention", what,
+                   lambda causal=causal: kernels.attention(q, k, v, causal=causal, out=z),
+                   lambda seen=seen: attention(a, b, c, seen))  # fmt: skip
+    one, (lengths,) = a[:, :, 0], tensors(np.full(1, length, np.int32))
+    (query,) = tensors(one)
+    yield Case("decode_attention", shown(one, b),
+               lambda: kernels.decode_attention(query, k, v, lengths),
+               lambda: attention(one[:, :, None], b, c, True)[:, :, 0])  # fmt: skip
+    ends = np.array([0, length // 3, length], np.int32)
+    packed = [np.ascontiguousarray(x[0].swapaxes(0, 1)) for x in (a, b, c)]
+    pq, pk, pv, offsets = tensors(*packed, ends)
+    yield Case("varlen_attention", shown(*packed[:2]),
+               lambda: kernels.varlen_attention(pq, pk, pv, offsets, offsets),
+               lambda: np.concatenate([
+                   attention(*(x[:, :, low:high] for x in (a, b, c)), True)[0].swapaxes(0, 1)
+                   for low, high in zip(ends, ends[1:], strict=False)]))  # fmt: skip
+    tables = np.cos(draw.floats(length, width // 2)), np.sin(draw.floats(length, width // 2))
+    cosines, sines = tensors(*tables)
+    yield Case("rope", shown(a), lambda: kernels.rope(q, cosines, sines, out=z),
+               lambda: exact.rope(a.astype(np.float32), *tables).astype(np.float16))  # fmt: skip
+    for new in (length // 2, 1):
+        start = length // 4
+        (first,), (keys, values) = tensors(np.full(1, start, np.int32)), tensors(b.copy(), c.copy())
+        fresh = tensors(*(np.ascontiguousarray(x[:, :, :new]) for x in (c, b)))
+        into = (b.copy(), c.copy())
+
+        def append(into: Any = into, at: Any = slice(start, start + new), new: int = new) -> Any:
+            into[0][:, :, at], into[1][:, :, at] = c[:, :, :new], b[:, :, :new]
+            return into
+
+        yield Case(f"append_kv {'few' if new == 1 else 'many'}", shown(b),
+                   lambda s=(keys, values, *fresh, first): kernels.append_kv(*s), append)  # fmt: skip
+
+
+def made(tensor: tw.Tensor) -> tw.DeviceOp[Any]:
+    """A tensor whose contents are there: reading any of it waits for all of it."""
+    tensor.reshape(tensor.size)[:1].numpy()
+    return tw.value(tensor)
+
+
+def of_creation(draw: Draw) -> Iterator[Case]:
+    size, rng = draw.elements, np.random.default_rng(0)
+    a = draw.matrix()
+    (x,), what = tensors(a), shown(a)
+    yield Case("astype f16", what, lambda: made(x.astype(tw.f16)), lambda: a.astype(np.float16))
+    yield Case("clone of x.T", what, lambda: made(x.T.clone()), lambda: np.copy(a.T, "C"))
+    yield Case("arange", f"{size}", lambda: made(tw.arange(size, tw.f32)),
+               lambda: np.arange(size, dtype=np.float32))  # fmt: skip
+    yield Case("linspace", f"{size}", lambda: made(tw.linspace(0, 1, size, tw.f32)),
+               lambda: np.linspace(0, 1, size, dtype=np.float32))  # fmt: skip
+    yield Case("eye", "512", lambda: made(tw.eye(512, dtype=tw.f32)),
+               lambda: np.eye(512, dtype=np.float32))  # fmt: skip
+    yield Case("rand", f"{size}", lambda: made(tw.rand((size,), tw.f32, seed=1)),
+               lambda: rng.random(size, np.float32))  # fmt: skip
+    yield Case("randn", f"{size}", lambda: made(tw.randn((size,), tw.f32, seed=1)),
+               lambda: rng.standard_normal(size, np.float32))  # fmt: skip
+
+
+FAMILIES = (of_elements, of_reductions, of_rows, of_products, of_heads, of_creation)
+DRAWN = ("dropout", "rand", "randn")  # other numbers than NumPy's
+
+
+# --- measuring -------------------------------------------------------------------------------
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def check(case: Case) -> None:
+    """Results up to what f16 and sums in another order allow."""
+    found, expected = case.launch().sync(), case.numpy()
+    if case.name in DRAWN:
+        return
+    several = isinstance(found, tuple)
+    for one, other in zip(found if several else (found,), expected if several else (expected,),
+                          strict=True):  # fmt: skip
+        array = one.numpy()
+        limit = 1e-2 if array.dtype == np.float16 else 2e-3
+        np.testing.assert_allclose(array, other, rtol=limit, atol=limit * 5, err_msg=case.name)
+
+
+def measured(case: Case, rounds: int) -> tuple[float, float]:
+    """The best seconds of either side."""
+    check(case)
+    ours, plain = [], []
+    for _ in range(rounds):
+        ours.append(seconds(lambda: case.launch().sync()))
+        plain.append(seconds(case.numpy))
+    return min(ours), min(plain)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shapes", type=int, default=2, help="how many are drawn for each function")
+    parser.add_argument("--elements", type=int, default=1 << 18)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="functions whose names begin with one of these")
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    report = Report("cpu_library", "The library on the CPU device", options.json)
+    table = Table("Milliseconds", ("function", "shape", "ours", "NumPy", "of NumPy's time"))
+    report.table(table)
+    beyond = []
+    with tw.device("cpu"):
+        for number in range(options.shapes):
+            draw = Draw(options.seed + number, options.elements)
+            for case in (case for family in FAMILIES for case in family(draw)):
+                if not case.name.startswith(tuple(options.only.split(","))):
+                    continue
+                ours, plain = measured(case, options.rounds)
+                table.add(case.name, case.what, f"{ours * 1e3:.2f}", f"{plain * 1e3:.2f}",
+                          f"{ours / plain:.1f}")  # fmt: skip
+                report.figure("cpu_library", function=case.name, what=case.what, tilewright_s=ours,
+                              numpy_s=plain, times_numpy=ours / plain)  # fmt: skip
+                if ours > FACTOR * plain:
+                    beyond.append(f"{case.name} {case.what}: {ours / plain:.0f}")
+    print(Table(**report.data["tables"][0]).to_text())
+    print(f"beyond {FACTOR} times NumPy's time:", *beyond or ["none"], sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()
