@@ -341,3 +341,21 @@ def test_scans_run_along_each_axis(element, op, ufunc, axis, reverse):
     flipped = np.flip(x, axis) if reverse else x
     expected = ufunc.accumulate(flipped, axis, dtype=x.dtype)
     np.testing.assert_allclose(out, np.flip(expected, axis) if reverse else expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("extent", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    ("element", "op", "identity"),
+    [
+        (Element.F32, AddF, FloatIdentity(Element.F32, 0.0)),
+        (Element.F32, MaxF, FloatIdentity(Element.F32, -math.inf)),
+        (Element.I8, AddI, IntIdentity(Element.I8, 0)),
+    ],
+    ids=["sum", "max", "wrapped sum"],
+)
+def test_few_neighbours_of_many(element, op, identity, extent):
+    """A short last axis of a large tile; integers wrap around."""
+    x = np.random.default_rng(extent).integers(-100, 100, (512, 2, extent)).astype(element.numpy)
+    out = over_tile(lambda p, t: fold(p, t, 2, op, identity), x, element, x.shape[:2])
+    expected = x.max(axis=2) if op is MaxF else x.sum(axis=2, dtype=x.dtype)
+    np.testing.assert_array_equal(out, expected)

@@ -17,6 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.backends.cpu.pieces import in_pieces
 from tilewright.ir.attributes import Ordering, Predicate, Rounding
 
 __all__ = [
@@ -50,21 +51,25 @@ _SMALLEST_NORMAL = np.float32(2.0**-126)
 # --- extrema ---------------------------------------------------------------------------------
 
 
+@in_pieces
 def greatest(x: Array, y: Array) -> Array:
     """Return the greater of two; the number beats a NaN, and -0 is less than +0."""
     return _greatest_zero(np.fmax(x, y), x, y)
 
 
+@in_pieces
 def greatest_or_nan(x: Array, y: Array) -> Array:
     """Return the greater of two, or NaN if either is NaN."""
     return _greatest_zero(np.maximum(x, y), x, y)
 
 
+@in_pieces
 def least(x: Array, y: Array) -> Array:
     """Return the lesser of two; the number beats a NaN, and -0 is less than +0."""
     return _least_zero(np.fmin(x, y), x, y)
 
 
+@in_pieces
 def least_or_nan(x: Array, y: Array) -> Array:
     """Return the lesser of two, or NaN if either is NaN."""
     return _least_zero(np.minimum(x, y), x, y)
@@ -118,6 +123,7 @@ COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORD
 # --- arithmetic ------------------------------------------------------------------------------
 
 
+@in_pieces
 def flushed(x: Array) -> Array:
     """Flush denormal f32 numbers to zeros of their sign."""
     return np.where(np.abs(x) < _SMALLEST_NORMAL, np.copysign(np.float32(0), x), x)
@@ -158,18 +164,21 @@ IN_F64: dict[Any, Callable[..., Array]] = {
 }  # fmt: skip
 
 
+@in_pieces
 def reciprocal_root(x: Array) -> Array:
     """Return the reciprocal of the square root, rounded once."""
     root = 1.0 / np.sqrt(x.astype(np.float64))
     return root if x.dtype == np.float64 else nearest(root, x.dtype)
 
 
+@in_pieces
 def integer_power(x: Array, exponent: Array) -> Array:
     """Return `x` to the power of signed integers, computed in f64 and rounded once."""
     power = np.power(x.astype(np.float64), exponent.astype(np.float64))
     return power if x.dtype == np.float64 else nearest(power, x.dtype)
 
 
+@in_pieces
 def fused(x: Array, y: Array, z: Array) -> Array:
     """Return `x * y + z`, rounded once."""
     if x.dtype == np.float64:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["accumulate", "extremum", "one_by_one", "running", "tree"]
+__all__ = ["accumulate", "extremum", "neighbours", "one_by_one", "running", "tree"]
 
 Array = Any
 Body = Callable[..., tuple[Array, ...]]
@@ -28,6 +28,17 @@ def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
         shape = pairs[0].shape
         current = [np.broadcast_to(total, shape) for total in body(*pairs)]
     return [array[0].copy() if array.ndim > 1 else array[0] for array in current]
+
+
+def neighbours(ufunc: np.ufunc, source: Array) -> Array:
+    """Combine the few elements along the last axis, one behind the other.
+
+    NumPy begins its loop anew for every result, which costs more than so short a loop.
+    """
+    found = source[..., 0]
+    for place in range(1, source.shape[-1]):
+        found = ufunc(found, source[..., place])
+    return found.copy() if source.shape[-1] == 1 else found
 
 
 def extremum(found: Array, body: Body, axis: int, source: Array) -> Array:

@@ -9,6 +9,7 @@ bf16 use the tree as well, because NumPy's sequential sum would lose precision.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ from tilewright.ir.ops.elementwise import (
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI, Reduce, Scan
 
 __all__ = ["RULES"]
+
+_FEW = 8  # elements that are combined one by one, where there are
+_MANY = 1024  # of them in all
 
 _UFUNCS: dict[type[Op], np.ufunc] = {
     AddF: np.add, AddI: np.add, MulF: np.multiply, MulI: np.multiply,
@@ -87,8 +91,11 @@ def _reduce(em: Emitter, op: Reduce) -> None:
         _write_body(em, op.body, tree)
         _define_totals(em, op, em.call(reductions.tree, tree, op.dim, *sources))
         return
-    dtype = em.constant(_dtype(op.sources[0]))
-    text = f"{em.function(known.ufunc)}.reduce({sources[0]}, {op.dim}, {dtype})"
+    shape, dtype = tile_shape(op.sources[0]), em.constant(_dtype(op.sources[0]))
+    if op.dim == len(shape) - 1 and shape[op.dim] <= _FEW and prod(shape) >= _MANY:
+        text = em.call(reductions.neighbours, em.function(known.ufunc), sources[0])
+    else:
+        text = f"{em.function(known.ufunc)}.reduce({sources[0]}, {op.dim}, {dtype})"
     if isinstance(known.op, MaxF | MinF):
         # The extremum of a typical tile is neither NaN nor zero; the tree handles both.
         _write_body(em, op.body, tree)

@@ -1,0 +1,59 @@
+"""Functions of single elements on large arrays, a piece at a time.
+
+A function that makes several arrays on its way to the result is limited by memory where those do
+not stay in a cache: each is new, and the system hands out its pages one by one. In pieces the same
+few kilobytes are used again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+__all__ = ["in_pieces"]
+
+Array = Any  # an array, or a NumPy scalar where all elements are alike
+
+_PIECE = 1 << 14  # elements
+
+
+def in_pieces(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of the same values that holds little at a time.
+
+    It computes each element from those at the same place. Operands have one rank or are scalars,
+    and are broadcast.
+    """
+
+    @wraps(function)
+    def applied(*operands: Array) -> Array:
+        for operand in operands:
+            if operand.size > _PIECE:
+                return _piecewise(function, operands)
+        return function(*operands)
+
+    return applied
+
+
+def _piecewise(function: Callable[..., Array], operands: tuple[Array, ...]) -> Array:
+    """Along the first axis that has more than one element; never along others."""
+    shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+    axis = next(axis for axis, extent in enumerate(shape) if extent > 1)
+    extent, step = shape[axis], max(_PIECE * shape[axis] // prod(shape), 1)
+    before = (slice(None),) * axis
+    is_cut = [operand.ndim > axis and operand.shape[axis] > 1 for operand in operands]
+    whole = None
+    for start in range(0, extent, step):
+        place = (*before, slice(start, start + step))
+        parts = (
+            operand[place] if cut else operand
+            for operand, cut in zip(operands, is_cut, strict=True)
+        )
+        found = function(*parts)
+        if whole is None:
+            whole = np.empty(shape, found.dtype)
+        whole[place] = found
+    return whole
