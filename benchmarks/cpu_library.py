@@ -12,6 +12,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -249,9 +250,10 @@ def of_products(draw: Draw) -> Iterator[Case]:
     e, deep = draw.floats(512, 256), draw.floats(8, 256, 64)
     ends = np.sort(np.concatenate(([0, 512], draw.integers(512, 7)))).astype(np.int32)
     f, g, offsets = tensors(e, deep, ends)
-    rows = [slice(low, high) for low, high in zip(ends, ends[1:], strict=False)]
+    rows = [slice(low, high) for low, high in pairwise(ends)]
     yield Case("grouped_matmul", shown(e, deep), lambda: kernels.grouped_matmul(f, g, offsets),
-               lambda: np.concatenate([e[r] @ w for r, w in zip(rows, deep, strict=True)]))  # fmt: skip
+               lambda: np.concatenate([e[r] @ w for r, w in zip(rows, deep, strict=True)])
+               )  # fmt: skip
 
 
 def of_heads(draw: Draw) -> Iterator[Case]:
@@ -278,7 +280,7 @@ def of_heads(draw: Draw) -> Iterator[Case]:
                lambda: kernels.varlen_attention(pq, pk, pv, offsets, offsets),
                lambda: np.concatenate([
                    attention(*(x[:, :, low:high] for x in (a, b, c)), True)[0].swapaxes(0, 1)
-                   for low, high in zip(ends, ends[1:], strict=False)]))  # fmt: skip
+                   for low, high in pairwise(ends)]))  # fmt: skip
     tables = np.cos(draw.floats(length, width // 2)), np.sin(draw.floats(length, width // 2))
     cosines, sines = tensors(*tables)
     yield Case("rope", shown(a), lambda: kernels.rope(q, cosines, sines, out=z),
@@ -294,7 +296,8 @@ def of_heads(draw: Draw) -> Iterator[Case]:
             return into
 
         yield Case(f"append_kv {'few' if new == 1 else 'many'}", shown(b),
-                   lambda s=(keys, values, *fresh, first): kernels.append_kv(*s), append)  # fmt: skip
+                   lambda s=(keys, values, *fresh, first): kernels.append_kv(*s),
+                   append)  # fmt: skip
 
 
 def made(tensor: tw.Tensor) -> tw.DeviceOp[Any]:
@@ -360,7 +363,9 @@ def measured(case: Case, rounds: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--shapes", type=int, default=2, help="how many are drawn for each function")
+    parser.add_argument(
+        "--shapes", type=int, default=2, help="how many are drawn for each function"
+    )
     parser.add_argument("--elements", type=int, default=1 << 18)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="functions whose names begin with one of these")

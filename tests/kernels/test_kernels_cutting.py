@@ -6,7 +6,7 @@ from library_cases import check, normal
 
 import tilewright as tw
 from tilewright import bf16, f16, f32, kernels
-from tilewright.kernels import cutting
+from tilewright.kernels import cutting, large_tiles
 from tilewright.kernels.reference import memory_bound as reference
 from tilewright.tune import Config, forcing
 
@@ -90,3 +90,43 @@ def test_elements_in_short_rows_share_a_tile():
     short = tw.meta((100_000, 60), f16, target="sm_90")[:, 3:]
     config = cutting.element_config("what nobody has measured", short)
     assert (config["BM"] * config["PART"], config["PART"]) == (4096, 64)
+
+
+SHAPES = [(1, 1), (3, 70), (512, 1024), (2595, 101), (1 << 20, 1), (1, 1 << 20), (7, 100_003)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_cpu_takes_few_large_tiles(shape):
+    """A tile is as large as allowed, or has room for everything."""
+    x = tw.meta(shape, f32, target="cpu")
+    rows, columns = shape
+    for choose in (cutting.row_config, cutting.logits_config, cutting.element_config):
+        config = choose("softmax", x)
+        blocks = -(-rows // config["BM"]) * -(-columns // config["PART"])
+        assert config["BM"] * config["PART"] <= large_tiles.TILE
+        assert blocks <= 2 * rows * columns // large_tiles.TILE + 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_cpu_cuts_long_rows_between_few_blocks(shape):
+    x = tw.meta(shape, f32, target="cpu")
+    rows, columns = shape
+    for name, choose in (("sum", cutting.span_config), ("cumsum", cutting.scan_config)):
+        config = choose(name, x)
+        spans = -(-columns // (config["PART"] * config["SPAN"]))
+        assert config["BM"] * config["PART"] <= large_tiles.TILE
+        assert -(-rows // config["BM"]) * spans <= 2 * rows * columns // large_tiles.TILE + 16
+
+
+def test_a_row_that_fits_a_tile_of_the_cpu_is_kept():
+    for columns, kept in ((large_tiles.TILE, 1), (large_tiles.TILE + 1, 0)):
+        x = tw.meta((4, columns), f32, target="cpu")
+        assert cutting.in_parts(cutting.row_config("softmax", x), x)["KEPT"] == kept
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (17, 305, 429), (4096, 4096, 32)])
+def test_products_on_the_cpu_are_cut_with_little_waste(m, n, k):
+    config = large_tiles.products(m, n, k)
+    for extent, edge in ((m, config["BM"]), (n, config["BN"])):
+        assert -extent % edge < max(extent / 4, 64)
+    assert config["BK"] >= min(k, 1024)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         add_rows,
         dropout,
         dropout_elements,
+        dropout_groups,
         dropout_rows,
         gelu,
         gelu_elements,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
         rope_pairs_in_step,
     )
     from tilewright.kernels.heads.varlen import varlen_attention, varlen_attention_tiles
-    from tilewright.kernels.rows.embeddings import embedding, embedding_rows
+    from tilewright.kernels.rows.embeddings import embedding, embedding_gathered, embedding_rows
     from tilewright.kernels.rows.norm_gradients import (
         layer_norm_gradient,
         layer_norm_gradient_rows,
@@ -129,8 +130,10 @@ __all__ = [
     "decode_parts",
     "dropout",
     "dropout_elements",
+    "dropout_groups",
     "dropout_rows",
     "embedding",
+    "embedding_gathered",
     "embedding_rows",
     "gelu",
     "gelu_elements",
@@ -190,7 +193,7 @@ __all__ = [
 
 _NAMES = {
     "heads.decode": "Parts attend_split decode_attention decode_parts merge_splits",
-    "rows.embeddings": "embedding embedding_rows",
+    "rows.embeddings": "embedding embedding_gathered embedding_rows",
     "gemm.gemv": "gemv_kernel",
     "gemm.grouped": "grouped_matmul grouped_matmul_kernel",
     "elements.histograms": "histogram histogram_bins histogram_elements histogram_products",
@@ -205,8 +208,8 @@ _NAMES = {
         "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows"
     ),
     "elements.pointwise": (
-        "add add_elements add_rows dropout dropout_elements dropout_rows gelu gelu_elements"
-        " gelu_rows silu_mul silu_mul_elements silu_mul_rows"
+        "add add_elements add_rows dropout dropout_elements dropout_groups dropout_rows gelu"
+        " gelu_elements gelu_rows silu_mul silu_mul_elements silu_mul_rows"
     ),
     "heads.prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "rows.ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",

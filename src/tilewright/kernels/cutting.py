@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f16
+from tilewright.kernels import large_tiles
+from tilewright.kernels.large_tiles import CPU, on_cpu, power_of_two
 from tilewright.tune import Config, chosen, key_of, remembered
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "power_of_two",
     "rank_config",
     "row_config",
+    "rows_at_once",
     "scan_config",
     "span_config",
     "square_config",
@@ -95,11 +98,6 @@ def _of_tensors(choose: Callable[[str, Alike], Config]) -> Callable[[str, tw.Ten
     return choice
 
 
-def power_of_two(extent: int) -> int:
-    """The least power of two that is not below `extent`."""
-    return 1 << max(extent - 1, 0).bit_length()
-
-
 def _measured(
     name: str, x: Alike, shape: tuple[int, ...], within: float = math.inf
 ) -> Config | None:
@@ -118,16 +116,20 @@ def row_config(name: str, x: Alike) -> Config:
     The width of the rows decides; their number matters little.
     """
     rows, columns = x.shape
-    found = _measured(name, x, (MEASURED, columns), within=0.0) or _rows(name, columns, x.itemsize)
-    return _of_rows(found, rows)
+    found = _measured(name, x, (MEASURED, columns), within=0.0)
+    if found is None and x.target == CPU:
+        return large_tiles.rows(rows, columns)
+    return _of_rows(found or _rows(name, columns, x.itemsize), rows)
 
 
 @_of_tensors
 def logits_config(name: str, x: Alike) -> Config:
     """BM and PART of a kernel that writes no rows; records of similar widths count as well."""
     rows, columns = x.shape
-    found = _measured(name, x, (MEASURED, columns), ALIKE) or _rows(name, columns, x.itemsize)
-    return _of_rows(found, rows)
+    found = _measured(name, x, (MEASURED, columns), ALIKE)
+    if found is None and x.target == CPU:
+        return large_tiles.rows(rows, columns)
+    return _of_rows(found or _rows(name, columns, x.itemsize), rows)
 
 
 def _of_rows(config: Config, rows: int) -> Config:
@@ -139,13 +141,19 @@ def _of_rows(config: Config, rows: int) -> Config:
 def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
     """PART, KEPT and EXACT of a kernel that reads rows in parts.
 
-    KEPT is the number of parts in a row if registers hold all of them, else 0.
+    KEPT is the number of parts in a row if registers hold all of them, else 0. The CPU keeps one.
     """
     height, part = config["BM"], config["PART"]
     count = -(-x.shape[1] // part)
     held = WIDEST_BYTES * (config["num_ctas"] or 1)
-    kept = count if _elements(config) * count * x.itemsize <= held else 0
+    is_held = count == 1 if on_cpu(x) else _elements(config) * count * x.itemsize <= held
+    kept = count if is_held else 0
     return {"PART": part, "KEPT": kept, "EXACT": are_exact(x, height, part)}
+
+
+def rows_at_once(x: tw.Tensor, rows: int, part: int) -> int:
+    """Rows of a tile with this many columns, for a kernel that takes them one by one on a GPU."""
+    return large_tiles.row_parts(rows, part)[0] if on_cpu(x) else 1
 
 
 def keeps_wide(config: Config) -> bool:
@@ -161,6 +169,8 @@ def are_exact(x: tw.Tensor, height: int, part: int) -> bool:
 
 def lanes_of(config: Config, x: tw.Tensor) -> int:
     """Threads that share a row of a tile, each with a 16-byte load where possible."""
+    if on_cpu(x):
+        return 1
     threads: int = THREADS * (config["num_worker_warps"] or 4)
     each = max(min(LOAD // x.itemsize, _elements(config) // threads), 1)
     lanes: int = min(threads, config["PART"] // each)
@@ -200,7 +210,8 @@ def _rows(name: str, columns: int, itemsize: int) -> Config:
 @_of_tensors
 def gradient_config(name: str, x: Alike) -> Config:
     """ROWS, STEP and PART of a kernel that accumulates over its rows."""
-    return _measured(name, x, x.shape) or _gradients(*x.shape)
+    rule = large_tiles.gradients if x.target == CPU else _gradients
+    return _measured(name, x, x.shape) or rule(*x.shape)
 
 
 @lru_cache(maxsize=1024)
@@ -216,7 +227,10 @@ def _gradients(rows: int, columns: int) -> Config:
 def element_config(name: str, x: Alike) -> Config:
     """BM and PART of an element-wise kernel."""
     rows, columns = x.shape
-    found = _measured(name, x, x.shape) or ELEMENTS
+    found = _measured(name, x, x.shape)
+    if found is None and x.target == CPU:
+        return large_tiles.elements(rows, columns)
+    found = found or ELEMENTS
     return _fitted(found, rows, min(found["PART"], power_of_two(columns)))
 
 
@@ -224,7 +238,10 @@ def element_config(name: str, x: Alike) -> Config:
 def line_config(name: str, x: Alike) -> Config:
     """PART of an element-wise kernel on contiguous tensors."""
     (length,) = x.shape
-    found = _measured(name, x, (1, length)) or (LINE if x.itemsize < WORD else WIDE_LINE)
+    found = _measured(name, x, (1, length))
+    if found is None and x.target == CPU:
+        return large_tiles.line(length)
+    found = found or (LINE if x.itemsize < WORD else WIDE_LINE)
     return _cut(found, 1, min(found["PART"], power_of_two(length)))
 
 
@@ -242,7 +259,8 @@ def _cut(config: Config, together: int, part: int) -> Config:
 @_of_tensors
 def span_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a reduction along rows that may be split between blocks."""
-    return _measured(name, x, x.shape, NEAR) or _spans(*x.shape)
+    rule = large_tiles.spans if x.target == CPU else _spans
+    return _measured(name, x, x.shape, NEAR) or rule(*x.shape)
 
 
 @lru_cache(maxsize=1024)
@@ -256,7 +274,10 @@ def _spans(rows: int, columns: int) -> Config:
 @_of_tensors
 def rank_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a ranking, which computes more with each element than a sum."""
-    return _measured(name, x, x.shape) or _ranks(*x.shape, x.itemsize)
+    found = _measured(name, x, x.shape)
+    if found is None and x.target == CPU:
+        return large_tiles.spans(*x.shape)
+    return found or _ranks(*x.shape, x.itemsize)
 
 
 @lru_cache(maxsize=1024)
@@ -286,7 +307,8 @@ def _whole_spans(rows: int, columns: int, part: int, **hints: int) -> Config:
 @_of_tensors
 def scan_config(name: str, x: Alike) -> Config:
     """BM, PART and SPAN of a scan; a scan within one tile is cheaper for whole rows."""
-    return _measured(name, x, x.shape, NEAR) or _scans(*x.shape)
+    rule = large_tiles.scans if x.target == CPU else _scans
+    return _measured(name, x, x.shape, NEAR) or rule(*x.shape)
 
 
 @lru_cache(maxsize=1024)
@@ -301,7 +323,8 @@ def _scans(rows: int, columns: int) -> Config:
 @_of_tensors
 def column_config(name: str, x: Alike) -> Config:
     """BK, PART and SPAN of a reduction along the second of three axes."""
-    return _measured(name, x, x.shape, NEAR) or _columns(*x.shape)
+    rule = large_tiles.columns if x.target == CPU else _columns
+    return _measured(name, x, x.shape, NEAR) or rule(*x.shape)
 
 
 @lru_cache(maxsize=1024)
@@ -316,7 +339,10 @@ def _columns(outer: int, rows: int, columns: int) -> Config:
 def square_config(name: str, x: Alike) -> Config:
     """BM rows and BN columns of a tile that is read along one axis and written along the other."""
     rows, columns = x.shape[-2:]
-    return _measured(name, x, x.shape) or _squares(rows, columns, x.itemsize)
+    found = _measured(name, x, x.shape)
+    if found is None and x.target == CPU:
+        return large_tiles.squares(rows, columns)
+    return found or _squares(rows, columns, x.itemsize)
 
 
 @lru_cache(maxsize=1024)

@@ -11,6 +11,8 @@ from typing import Any
 import tilewright as tw
 from tilewright import Cut, Mut, Ref
 from tilewright.dims import BC, BD, BH, BK, BM, BN, C, D, H, K, M, N, T
+from tilewright.kernels import large_tiles
+from tilewright.kernels.large_tiles import on_cpu, tile_for
 from tilewright.kernels.placeholders import FROM
 
 __all__ = ["convert", "repeat"]
@@ -131,9 +133,9 @@ def _tile(dst: tw.Tensor, src: tw.Tensor) -> tuple[int, ...]:
     written, read = (min(axes, key=lambda axis: of.strides[axis]) for of in (dst, src))
     inner = [axis for axis in reversed(axes) if axis not in (written, read)]
     tile = [1] * dst.ndim
-    left = BUDGET
+    left, edge = tile_for(dst, BUDGET), large_tiles.EDGE if on_cpu(dst) else EDGE
     for axis in dict.fromkeys((written, read, *inner)):
-        limit = left if written == read or axis in inner else EDGE
+        limit = left if written == read or axis in inner else edge
         tile[axis] = _power_of_two(min(limit, left), dst.shape[axis])
         left //= tile[axis]
     return tuple(tile)

@@ -13,6 +13,7 @@ from typing import Any
 import tilewright as tw
 from tilewright import Const, Mut, f32, f64, i64, u64
 from tilewright.dims import BM, BN, B, T
+from tilewright.kernels.large_tiles import EDGE, on_cpu, tile_for
 
 __all__ = ["count_up", "even_steps", "normal_numbers", "uniform_numbers", "unit_matrix"]
 
@@ -65,9 +66,14 @@ def normal(z: Mut[T, B], first: u64, seed: u64, *, IS_DOUBLE: Const[bool] = Fals
 # --- the launches ---------------------------------------------------------------------------------
 
 
+def _cut(line: tw.Tensor) -> Any:
+    """A line in tiles."""
+    return line.partition(tile_for(line, TILE))
+
+
 def count_up(line: tw.Tensor, first: int) -> tw.DeviceOp[Any]:
     """The index of each element."""
-    return count(line.partition(TILE), first)
+    return count(_cut(line), first)
 
 
 def even_steps(
@@ -77,19 +83,20 @@ def even_steps(
     step = (stop - start) / max(number - 1, 1)
     # A single element is `start`; no step has to end at `stop`.
     last = number - 1 if number > 1 else -1
-    return steps(line.partition(TILE), first, last, start, step, stop)
+    return steps(_cut(line), first, last, start, step, stop)
 
 
 def unit_matrix(matrix: tw.Tensor) -> tw.DeviceOp[Any]:
     """Ones on the diagonal."""
-    return unit(matrix.partition(MATRIX_TILE, MATRIX_TILE))
+    edge = EDGE if on_cpu(matrix) else MATRIX_TILE
+    return unit(matrix.partition(edge, edge))
 
 
 def uniform_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
     """Uniform numbers in [0, 1), equal to those of `tw.rand` in a kernel."""
-    return uniform(line.partition(TILE), first, seed)
+    return uniform(_cut(line), first, seed)
 
 
 def normal_numbers(line: tw.Tensor, first: int, seed: int) -> tw.DeviceOp[Any]:
     """Normal numbers of mean 0 and variance 1; narrow dtypes are rounded from f32."""
-    return normal(line.partition(TILE), first, seed, IS_DOUBLE=line.dtype is f64)
+    return normal(_cut(line), first, seed, IS_DOUBLE=line.dtype is f64)

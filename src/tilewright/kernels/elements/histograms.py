@@ -25,6 +25,7 @@ from tilewright.kernels.arguments import (
     whole_number,
 )
 from tilewright.kernels.cutting import are_exact, element_config, power_of_two
+from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.rows.reductions import SUM, launch_reduction
 
 __all__ = ["histogram", "histogram_bins", "histogram_elements", "histogram_products"]
@@ -125,7 +126,7 @@ def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.De
     if not x.size:
         return tw.fill(result, 0)
     (line,) = lines_of("histogram", x=x)
-    if bins <= EDGE * EDGE:
+    if bins <= EDGE * EDGE and not on_cpu(x):
         return giving(_in_a_square(result, line), result)
     config = element_config("histogram", line)
     part = config["PART"]

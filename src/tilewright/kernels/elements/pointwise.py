@@ -27,6 +27,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import gated, normal_share, wide
 from tilewright.kernels.cutting import element_config, line_config
+from tilewright.kernels.large_tiles import on_cpu
 
 __all__ = [
     "add",
@@ -34,6 +35,7 @@ __all__ = [
     "add_rows",
     "dropout",
     "dropout_elements",
+    "dropout_groups",
     "dropout_rows",
     "gelu",
     "gelu_elements",
@@ -148,6 +150,27 @@ def dropout_elements(
 
 
 @tw.kernel(deny_checks=True)
+def dropout_groups(
+    z: Mut[T, Cut[N, B]], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64,
+    *, EXACT: Const[bool] = False,
+) -> None:  # fmt: skip
+    """The same of several groups to a block, whose random numbers are made at once."""
+    tw.static_assert(B % GROUP == 0)
+    i = z.index[0]
+    places = first + u64(i) * (B // WORDS) + tw.arange(B // WORDS).astype(u64)
+    a, b, c, d = tw.rand4x(places, f32, seed=seed)
+    number = tw.cat((_beside(a, b), _beside(c, d)), axis=1).reshape(B)
+    xs, whole = x.partition(B, exact=EXACT), z.partition(B, exact=EXACT)
+    whole.store(_dropped(xs[i], number, share, scale), 0)
+
+
+def _beside(one: Any, two: Any) -> Any:
+    """Of each group the numbers of the elements of two neighbouring words."""
+    groups = one.shape[0] // LANES
+    return tw.cat((one.reshape(groups, 1, LANES), two.reshape(groups, 1, LANES)), axis=1)
+
+
+@tw.kernel(deny_checks=True)
 def dropout_rows(
     z: Mut[T, Cut[M, Literal[1]], Cut[N, BN]],
     x: Ref[T, M, N],
@@ -226,8 +249,11 @@ def dropout(
     numbers = (share, 1 / (1 - share), key)
     lines = as_lines(z, x)
     if lines is not None and first % GROUP == 0 and first + z.size <= _MASK:
-        kernel = line_config("dropout", lines[0]).applied_to(dropout_elements)
-        pieces, exact = lines[0].partition(GROUP), z.size % GROUP == 0
+        config = line_config("dropout", lines[0])
+        large = on_cpu(z)
+        size = max(config["PART"], GROUP) if large else GROUP
+        kernel = config.applied_to(dropout_groups if large else dropout_elements)
+        pieces, exact = lines[0].partition(size), z.size % size == 0
         return giving(kernel(pieces, lines[1], *numbers, first // WORDS, EXACT=exact), z)
     result, rows = lines_of("dropout", out=z, x=x)
     config = element_config("dropout", rows)

@@ -15,9 +15,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tilewright import f32
+from tilewright.kernels import large_tiles
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemm.operands import MOST_FORMS, ProductForm
 from tilewright.kernels.gemm.tiles import BAND, fastest, tiles_of
+from tilewright.kernels.large_tiles import CPU
 from tilewright.tune import Config, Key, chosen
 
 __all__ = ["FEWEST_ROWS", "MOST_ROWS", "WEIGHTS", "choose_gemv", "choose_grouped", "choose_matmul"]
@@ -40,6 +42,8 @@ def choose_matmul(form: ProductForm) -> Config:
 @lru_cache(maxsize=MOST_FORMS)
 def _expected(form: ProductForm) -> Config:
     """Heuristic for a product of many rows."""
+    if form.target == CPU:
+        return large_tiles.products(*form.shape)
     tiles = tiles_of(form.target, form.factor, form.layout)
     if not tiles or not form.is_aligned:
         return _plain(form)
@@ -58,6 +62,8 @@ def choose_gemv(form: ProductForm) -> Config:
 @lru_cache(maxsize=MOST_FORMS)
 def _expected_of_few(form: ProductForm) -> Config:
     """Heuristic for a product of few rows."""
+    if form.target == CPU:
+        return large_tiles.few_rows(*form.shape)
     m, n, _ = form.shape
     rows = power_of_two(m)
     folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
@@ -71,7 +77,11 @@ def _expected_of_few(form: ProductForm) -> Config:
 
 def choose_grouped(key: Key, target: str) -> Config:
     """BM, BN and BK of a grouped product."""
-    return chosen("grouped_matmul", key, target) or Config.of(BM=64, BN=64, BK=64)
+    found = chosen("grouped_matmul", key, target)
+    if found is None and target == CPU:
+        groups, m, n, k = key.shape
+        return large_tiles.products(-(-m // groups), n, k)
+    return found or Config.of(BM=64, BN=64, BK=64)
 
 
 def _plain(form: ProductForm) -> Config:

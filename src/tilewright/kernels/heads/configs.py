@@ -11,7 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright import f16
+from tilewright.kernels import large_tiles
 from tilewright.kernels.heads.arguments import Heads
+from tilewright.kernels.large_tiles import CPU
 from tilewright.tune import Config, chosen, key_of, remembered
 
 __all__ = [
@@ -53,6 +55,8 @@ def choose_prefill(heads: Heads, *, causal: bool, windowed: bool = False) -> Con
     found = chosen("attention", key, heads.target)
     if found is not None:
         return found if may_lag(heads, found, causal, windowed) else found.updated(BEHIND=False)
+    if heads.target == CPU:
+        return large_tiles.scores(heads.queries, heads.length)
     if heads.target != "sm_90" or heads.width > 128:
         return SMALL
     if not may_lag(heads, LAGGING, causal, windowed):
@@ -89,6 +93,8 @@ def _longest_share(heads: Heads) -> float:
 
 def choose_varlen(heads: Heads) -> Config:
     """Tiles of packed sequences, which share few keys with their neighbours."""
+    if heads.target == CPU:
+        return large_tiles.scores(heads.queries, heads.length)
     return ALONE if heads.target == "sm_90" and heads.width <= 128 else SMALL
 
 
@@ -97,4 +103,5 @@ def choose_decode(heads: Heads) -> Config:
     """A tile of keys, and the number of blocks that share all keys."""
     shape = (heads.batch * heads.key_heads, heads.length)
     key = key_of(f16, shape, group=heads.group, width=heads.width)
-    return chosen("decode_attention", key, heads.target) or SPLIT
+    rule = large_tiles.SPLIT if heads.target == CPU else SPLIT
+    return chosen("decode_attention", key, heads.target) or rule

@@ -26,6 +26,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.heads.arguments import FARTHEST, check_axes
+from tilewright.kernels.large_tiles import TILE, on_cpu
 
 __all__ = ["append_dealt", "append_few", "append_kv", "append_many"]
 
@@ -176,6 +177,8 @@ def append_kv(
         pieces = (cache.partition(1, 1, None, width) for cache in (keys, values))
         return giving(append_few(*pieces, k, v, starts), (keys, values))
     step = max(STEP_BYTES // (width * keys.itemsize), 1)
+    if on_cpu(keys):
+        step = max(min(TILE // width, power_of_two(k.shape[2])) // TOGETHER, 1)
     tile = TOGETHER * step
     tiles = -(-k.shape[2] // tile)
     dealt = power_of_two(tiles)

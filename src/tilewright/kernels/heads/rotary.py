@@ -22,6 +22,7 @@ from tilewright.kernels.arguments import (
     whole_number,
 )
 from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.large_tiles import tile_for
 from tilewright.tune import Config
 
 __all__ = [
@@ -192,7 +193,7 @@ def rope(
                 f" tables of {rows}"
             )
         angles = (cosines[starts : starts + places], sines[starts : starts + places])
-    tile = _tile(heads, places, power_of_two(channels))
+    tile = _tile(heads, places, max(tile_for(z, TILE) // power_of_two(channels), 1))
     if channels == power_of_two(channels):
         exact = heads % tile[0] == 0 and places % tile[1] == 0
         kernel = HINTS.applied_to(rope_at_starts if len(angles) > 2 else rope_in_step)
@@ -212,8 +213,7 @@ def _pairs(x: tw.Tensor, interleaved: bool) -> tw.Tensor:
     return x.reshape(*outer, 2, channels // 2)
 
 
-def _tile(heads: int, places: int, channels: int) -> tuple[int, int]:
+def _tile(heads: int, places: int, most: int) -> tuple[int, int]:
     """Heads and positions of a block."""
-    most = max(TILE // channels, 1)
     together = min(power_of_two(heads), max(most // power_of_two(places), TOGETHER))
     return together, min(power_of_two(places), max(most // together, 1))

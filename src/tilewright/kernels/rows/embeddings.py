@@ -6,7 +6,7 @@ from typing import Literal
 
 import tilewright as tw
 from tilewright import Cut, Mut, Ref, i64
-from tilewright.dims import BN, D, M, T, V
+from tilewright.dims import BM, BN, D, M, T, V
 from tilewright.kernels.arguments import (
     INDICES,
     MOVED,
@@ -17,9 +17,10 @@ from tilewright.kernels.arguments import (
     rows_of,
 )
 from tilewright.kernels.cutting import element_config
+from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import ID
 
-__all__ = ["embedding", "embedding_rows"]
+__all__ = ["embedding", "embedding_gathered", "embedding_rows"]
 
 
 @tw.kernel(deny_checks=True)
@@ -33,6 +34,16 @@ def embedding_rows(
     row = rows[rows.clip(at, 0), j]
     known = at >= 0 and at.astype(i64) < i64(V)
     z.store(tw.where(known, row, 0))
+
+
+@tw.kernel(deny_checks=True)
+def embedding_gathered(
+    z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]
+) -> None:
+    """The same of BM rows at once, element by element."""
+    i, j = z.index
+    rows = ids.partition(BM)[i].reshape(BM, 1)
+    z.store(table.gather(rows, (j * BN + tw.arange(BN)).reshape(1, BN)))
 
 
 @tw.function
@@ -56,5 +67,8 @@ def embedding(
     line = rows_of("embedding", "ids", ids.unsqueeze(ids.ndim)).squeeze(1)
     rows = rows_of("embedding", "out", z)
     config = element_config("embedding", rows)
+    if on_cpu(z):
+        pieces = rows.partition(config["BM"], config["PART"])
+        return giving(embedding_gathered(pieces, line, table), z)
     kernel = config.applied_to(embedding_rows)
     return giving(kernel(rows.partition(1, config["PART"]), line, table), z)

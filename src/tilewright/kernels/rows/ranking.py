@@ -24,7 +24,13 @@ from tilewright.kernels.arguments import (
     whole_number,
 )
 from tilewright.kernels.arithmetic import afresh, in_lanes
-from tilewright.kernels.cutting import are_exact, lanes_of, power_of_two, rank_config
+from tilewright.kernels.cutting import (
+    are_exact,
+    lanes_of,
+    power_of_two,
+    rank_config,
+    rows_at_once,
+)
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
@@ -131,33 +137,33 @@ def argmax_rows(
 
 @tw.kernel(deny_checks=True)
 def top_keys_of_parts(
-    z: Mut[i64, Cut[M, Literal[1]], Literal[1], tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024
+    z: Mut[i64, Cut[M, BM], Literal[1], tw.All], x: Ref[T, M, N], *, PART: Const[int] = 1024
 ) -> None:
-    """The highest keys of one tile of PART columns, in order, as many as `z` has room for."""
+    """The highest keys of PART columns of BM rows, in order, as many as `z` has room for."""
     tw.require(z.shape[1] == tw.cdiv(N, PART))
     i, s, _ = z.index
-    parts = z.partition(1, 1, 1)
-    rows = x.partition(1, PART, padding=-math.inf)[i, s]
+    parts = z.partition(BM, 1, 1)
+    rows = x.partition(BM, PART, padding=-math.inf)[i, s]
     keys = _keys(rows, s * PART + tw.arange(PART))
     for k in range(parts.num_tiles(2)):
         highest = tw.max(keys, axis=1, keepdims=True)
-        parts.store(highest.reshape(1, 1, 1), 0, 0, k)
+        parts.store(highest.reshape(BM, 1, 1), 0, 0, k)
         keys = tw.where(keys == highest, LOWEST, keys)
 
 
 @tw.kernel(deny_checks=True)
 def top_k_of_keys(
-    values: Mut[T, Cut[M, Literal[1]], Cut[K, tw.All]],
-    places: Mut[i64, Cut[M, Literal[1]], Cut[K, tw.All]],
+    values: Mut[T, Cut[M, BM], Cut[K, tw.All]],
+    places: Mut[i64, Cut[M, BM], Cut[K, tw.All]],
     keys: Ref[i64, M, N],
     *,
     PART: Const[int] = 1024,
 ) -> None:
-    """The elements and indices of the highest keys of a row, in order."""
+    """The elements and indices of the highest keys of BM rows, in order."""
     tw.require(N <= PART)
     i = values.index[0]
-    elements, numbers = values.partition(1, 1), places.partition(1, 1)
-    left = tw.where(tw.arange(PART) < N, keys.partition(1, PART)[i, 0], LOWEST)
+    elements, numbers = values.partition(BM, 1), places.partition(BM, 1)
+    left = tw.where(tw.arange(PART) < N, keys.partition(BM, PART)[i, 0], LOWEST)
     for k in range(elements.num_tiles(1)):
         highest = tw.max(left, axis=1, keepdims=True)
         elements.store(_elements(highest).astype(values.dtype), 0, k)
@@ -233,11 +239,14 @@ def top_k(
     if not values.size:
         return tw.value((values, places), device=x.device)
     keys = tw.empty((count, spans, k), i64, device=x.device)
-    targets = [rows_of("top_k", "out", one).partition(1, None) for one in (values, places)]
 
     def finish(_: object) -> tw.DeviceOp[Any]:
-        found = keys.reshape(count, spans * k)
-        return top_k_of_keys(*targets, found, PART=power_of_two(spans * k))
+        found, whole = keys.reshape(count, spans * k), power_of_two(spans * k)
+        targets = (rows_of("top_k", "out", one) for one in (values, places))
+        height = rows_at_once(x, count, whole)
+        pieces = (target.partition(height, None) for target in targets)
+        return top_k_of_keys(*pieces, found, PART=whole)
 
-    launch = top_keys_of_parts(keys.partition(1, 1, None), rows, PART=part)
+    pieces = keys.partition(rows_at_once(x, count, part), 1, None)
+    launch = top_keys_of_parts(pieces, rows, PART=part)
     return giving(launch.then(finish), (values, places))

@@ -21,6 +21,7 @@ from tilewright.kernels.arguments import (
     giving,
     reshaped,
 )
+from tilewright.kernels.large_tiles import tile_for
 from tilewright.kernels.placeholders import ID
 
 __all__ = ["last_places", "scatter", "scatter_rows"]
@@ -68,9 +69,10 @@ def scatter(x: tw.Tensor, index: tw.Tensor, *, out: tw.Tensor) -> tw.DeviceOp[tw
     width = prod(x.shape[1:])
     rows = reshaped("scatter", "x", x, (len(x), width))
     target = reshaped("scatter", "out", out, (len(out), width))
-    columns = min(tw.next_power_of_2(width), PART)
+    size = tile_for(out, PART)
+    columns = min(tw.next_power_of_2(width), size)
     places = tw.empty((len(out),), i32, device=out.device)
-    found = last_places.grid(tw.cdiv(len(x), PART))
-    marked = tw.fill(places, -1).then(lambda _: found(places, index))
-    pieces = (PART // columns, columns)
+    found = last_places.grid(tw.cdiv(len(x), size))
+    marked = tw.fill(places, -1).then(lambda _: found(places, index, SIZE=size))
+    pieces = (size // columns, columns)
     return giving(marked.then(lambda _: scatter_rows(target.partition(*pieces), places, rows)), out)
