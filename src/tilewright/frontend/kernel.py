@@ -77,7 +77,7 @@ def lower_kernel(
 ) -> tuple[Function, Captures]:
     """Lower a kernel for one specialisation; raises `CompileError` with all problems found.
 
-    Gives also what the kernel found outside itself: the function is right while that lasts.
+    Returns the captured values as well: the function is valid while they are current.
     """
     lo = Lowering(signature, specialization, _RULES, Frame(source, {}))
     node = source.node
@@ -95,7 +95,7 @@ def lower_kernel(
 
 
 def _constant(lo: Lowering, node: ast.FunctionDef, name: str, value: Any) -> Operand:
-    """A value that the kernel is compiled for."""
+    """A compile-time value of the specialisation."""
     if isinstance(value, NamedConstant):
         lo.captures.constant(lo.frame.source.plain(), name, value.value)
         return captured(lo, _annotation(node, name), name, value.value)
@@ -104,7 +104,7 @@ def _constant(lo: Lowering, node: ast.FunctionDef, name: str, value: Any) -> Ope
 
 
 def _parameters(lo: Lowering, node: ast.FunctionDef) -> dict[str, Operand]:
-    """What the names of the signature mean in the body: parameters and dims."""
+    """Operands of the names in the signature: parameters and dims."""
     signature, specialization = lo.signature, lo.specialization
     scope: dict[str, Operand] = {}
     for name, value in specialization.constants:
@@ -173,7 +173,7 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
 
 
 def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
-    """The whole tensor, with extents that the signature fixes and strides of one in the type."""
+    """The whole tensor, with fixed extents and unit strides in its type."""
     shape = tuple(fixed_extent(lo, param, axis) for axis in range(param.rank))
     strides = tuple(1 if unit else None for unit in spec.unit_strides)
     element = Element.I64 if spec.wide else Element.I32

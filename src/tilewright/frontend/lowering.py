@@ -1,8 +1,8 @@
-"""The state of lowering one kernel, and the way back into it for every part.
+"""The state of lowering one kernel, through which the parts of the front end call each other.
 
 The parts (`statements`, `expressions`, `builtins`, …) are functions that take the `Lowering` first;
-they call each other through it, so none imports another's callers. What all blocks of the IR can
-see, launch values and views, goes to a prologue in front of the body.
+they call each other through it, so none imports another's callers. Launch values and views, which
+dominate the whole body, go to a prologue before it.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ __all__ = ["LARGEST_CONSTANT", "Derived", "Lowering", "Rules", "assigned_names"]
 
 
 class Derived(Exception):
-    """Something failed because of a problem that was already reported."""
+    """A failure that follows from a problem already reported."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How each kind of AST node is lowered."""
+    """The lowering of each kind of AST node."""
 
     statements: Mapping[type[ast.stmt], Callable[[Lowering, Any], None]]
     expressions: Mapping[type[ast.expr], Callable[[Lowering, Any], Operand]]
-    refusals: Mapping[type[ast.AST], tuple[str, str]]  # what it is called, what works instead
+    refusals: Mapping[type[ast.AST], tuple[str, str]]  # its name, and the alternative
 
 
 @dataclass(eq=False)
 class Lowering:
-    """Everything that is known while a kernel is lowered."""
+    """The state while a kernel is lowered."""
 
     signature: Signature
     specialization: Specialization
@@ -70,14 +70,14 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
-    # Functions that are being inlined; those inside a function by their nodes.
+    # Functions that are being inlined; nested functions by their nodes.
     open_functions: list[ast.AST | FunctionType] = field(default_factory=list)
-    turns: list[int] = field(default_factory=list)  # of the unrolled loops around, outermost first
-    # What loops have learned about what they carry, by calls around, turns around, and loop.
+    turns: list[int] = field(default_factory=list)  # in the unrolled loops around, outermost first
+    # Facts that loops have learned, by enclosing calls, enclosing iterations, and loop.
     learned: dict[tuple[tuple[Span, ...], tuple[int, ...], ast.AST], Learned] = field(
         default_factory=dict
     )
-    # What each accumulator is used for, and where that was first said.
+    # The kind of each accumulator, and where it was first used.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,35 +88,35 @@ class Lowering:
 
     @cached_property
     def placeholders(self) -> Mapping[type[DType], type[DType]]:
-        """What the dtype placeholders of the signature are in this specialisation."""
+        """The dtypes of the signature's placeholders in this specialisation."""
         signature, chosen = self.signature, self.specialization
         tensors = zip(signature.tensors, chosen.tensors, strict=True)
         pointers = zip(signature.pointers, chosen.pointers, strict=True)
         found = {param.dtype: spec.dtype for param, spec in tensors}
         return {**found, **{param.dtype: spec.dtype for param, spec in pointers}}
 
-    # --- where we are ---------------------------------------------------------------------------
+    # --- the current location -------------------------------------------------------------------
 
     def assigned_in(self, loop: ast.For | ast.While) -> list[str]:
-        """Names that the body of a loop assigns; loops inside loops are asked again and again."""
+        """Names that the body of a loop assigns, cached for nested loops."""
         found = self._assigned.get(loop)
         if found is None:
             found = self._assigned[loop] = assigned_names(loop.body)
         return found
 
     def span(self, node: ast.AST) -> Span:
-        """Where a node of the current function stands."""
+        """The location of a node of the current function."""
         return Span.of(self.frame.source.file, node)
 
     def reject(
         self, problem: type[Problem], node: ast.AST, *details: Any, **named: Any
     ) -> NoReturn:
-        """Give up on the current statement because of a problem at a node."""
+        """Abandon the current statement because of a problem at a node."""
         raise Rejected(problem(self.span(node), *details, calls=self.frame.calls, **named))
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
-        """Ops built inside come from this node."""
+        """A context whose ops have the location of this node."""
         outer = self._move_to(node)
         try:
             yield
@@ -124,7 +124,7 @@ class Lowering:
             self.builder.loc = outer
 
     def _move_to(self, node: ast.AST) -> Location | None:
-        """Let ops come from this node from now on; gives where they came from."""
+        """Set the location of new ops to this node; returns the old location."""
         outer = self.builder.loc
         self.builder.loc = Location(self.span(node), self.frame.calls)
         return outer
@@ -163,9 +163,9 @@ class Lowering:
             self._poison(node)
 
     def refuse(self, node: ast.AST, where: ast.AST | None = None) -> NoReturn:
-        """Say that a construct is not in the language, and what is.
+        """Refuse a construct that is not in the language, and name the alternative.
 
-        Operators have no place of their own in the AST: for those `where` is the expression.
+        Operators have no location of their own in the AST: for those `where` is the expression.
         """
         construct, instead = self.rules.refusals.get(
             type(node), (f"`{type(node).__name__.lower()}`", "")
@@ -177,10 +177,10 @@ class Lowering:
         for name in assigned_names([statement]):
             self.frame.scope[name] = Poison()
 
-    # --- what every block can see ----------------------------------------------------------------
+    # --- the prologue ----------------------------------------------------------------------------
 
     def launch_value(self, term: LaunchTerm, element: Element = Element.I32) -> Value:
-        """Something known at launch, as a scalar."""
+        """A launch term as a scalar."""
         key = (term, element)
         if key not in self._launch_values:
             with self.in_prologue():
@@ -200,7 +200,7 @@ class Lowering:
         return self.view(tensor, PartitionViewType(whole, tensor.view.type, axes, padding))
 
     def view(self, tensor: TensorOperand, to: PartitionViewType | StridedViewType) -> Value:
-        """A view of a tensor, made once."""
+        """A view of a tensor, created once."""
         key = (tensor.name, to)
         if key not in self._views:
             make = MakePartitionView if isinstance(to, PartitionViewType) else MakeStridedView
@@ -217,7 +217,7 @@ class Lowering:
 
     @contextmanager
     def in_prologue(self) -> Iterator[None]:
-        """Ops built inside stand in front of the body."""
+        """A context whose ops go to the prologue."""
         outer = self.builder.loc
         self.builder.loc = None
         with self.builder.inside(self.prologue):
@@ -225,7 +225,7 @@ class Lowering:
         self.builder.loc = outer
 
 
-LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds, and fewer than text can
+LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds, and few enough for decimal text
 
 
 def _is_too_long(value: object) -> bool:
@@ -249,7 +249,7 @@ def assigned_names(nodes: Iterable[ast.stmt]) -> list[str]:
         elif isinstance(node, ast.alias):
             found[(node.asname or node.name).partition(".")[0]] = None
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found[node.name] = None  # what it assigns inside is its own
+            found[node.name] = None  # its own assignments are local to it
         else:
             pending.extend(reversed([*ast.iter_child_nodes(node)]))
     return list(found)

@@ -173,7 +173,7 @@ class _Placer(StateRewriter[_First, Value]):
         tile, *others = op.results
         type_ = tile.type
         assert isinstance(type_, TileType)
-        assert isinstance(type_.element, Element), "what is loaded by an index is a tile of numbers"
+        assert isinstance(type_.element, Element), "a load by an index gives a tile of numbers"
         with self.builder.inside(Block()) as then_body:
             super().visit(op)
             self.builder.add(Yield(values=(self.new(tile),)))

@@ -1,1 +1,1 @@
-"""Functions of the language, each lowered to Tile IR."""
+"""Lowering of the language's functions to Tile IR."""

@@ -51,7 +51,7 @@ def _bound(lo: Lowering, call: Arguments, name: str, dtype: type[DType]) -> int 
     if isinstance(operand, Static) and operand.value is None:
         return None
     bound = static_int(lo, call.where(name), operand, "a bound of tw.assume_bounds")
-    largest = (1 << dtype.element.bits - 1) - 1  # bounds are signed, whatever the dtype is
+    largest = (1 << dtype.element.bits - 1) - 1  # bounds are signed for every dtype
     smallest = -largest - 1 if dtype.signed else 0
     if not smallest <= bound <= largest:
         reason = f"a bound of {dtype.label} is between {smallest} and {largest}"

@@ -1,4 +1,4 @@
-"""The axes that a function works along: one, several, all; negative ones count from the end."""
+"""Axis arguments: one, several, all; negative ones count from the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["axes_argument", "axis_argument", "flag_argument", "flattened", "kept
 
 
 def axis_argument(lo: Lowering, call: Arguments, tile: TileOperand) -> int | None:
-    """The one axis that is asked for, or None for the elements in row-major order."""
+    """The axis argument, or None for the elements in row-major order."""
     operand = call.operand("axis")
     if isinstance(operand, Static) and operand.value is None:
         return None
@@ -24,7 +24,7 @@ def axis_argument(lo: Lowering, call: Arguments, tile: TileOperand) -> int | Non
 
 
 def axes_argument(lo: Lowering, call: Arguments, tile: TileOperand) -> tuple[int, ...]:
-    """The axes that are asked for, the last first, so that the others keep their numbers."""
+    """The axes argument, the last first, so that the others keep their numbers."""
     operand = call.operand("axis")
     if isinstance(operand, Static) and operand.value is None:
         return tuple(reversed(range(len(tile.shape))))
@@ -45,7 +45,7 @@ def _axis(lo: Lowering, call: Arguments, tile: TileOperand, operand: Operand) ->
 
 
 def flag_argument(lo: Lowering, call: Arguments, name: str) -> bool:
-    """A truth value that is known now."""
+    """A compile-time truth value."""
     operand = call.operand(name)
     if not isinstance(operand, Static) or not isinstance(operand.value, bool):
         lo.reject(NotStatic, call.where(name), name, str(operand))
@@ -60,5 +60,5 @@ def flattened(lo: Lowering, tile: TileOperand) -> TileOperand:
 def kept(
     lo: Lowering, result: TileOperand, shape: tuple[int, ...], axes: tuple[int, ...]
 ) -> TileOperand:
-    """A result with the axes that went away, each of extent one."""
+    """A result with the reduced axes, each of extent one."""
     return reshaped(lo, result, tuple(1 if a in axes else n for a, n in enumerate(shape)))

@@ -1,7 +1,7 @@
-"""The same bits as other elements: `bitcast`, `pack`, `unpack`.
+"""Reinterpretation of bits: `bitcast`, `pack`, `unpack`.
 
-Packing goes by bytes along the last axis. Two numbers of 4 bits are one byte, the first in the low
-half; wider numbers are several bytes, the low one first.
+Packing is by bytes along the last axis. Two numbers of 4 bits are one byte, the first in the low
+half; wider numbers are several bytes in little-endian order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def lower_pack(lo: Lowering, call: Arguments) -> Operand:
 
 
 def lower_unpack(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.unpack(x, dtype)`: what `tw.pack` undoes."""
+    """`tw.unpack(x, dtype)`: the inverse of `tw.pack`."""
     tile = as_tile(lo, call.where("x"), call.operand("x"))
     dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
     _check_packable(lo, call.where("dtype"), "tw.unpack", dtype)
@@ -79,7 +79,7 @@ def lower_unpack(lo: Lowering, call: Arguments) -> Operand:
 
 
 def _check_whole(lo: Lowering, node: ast.AST, name: str, dtype: type[DType]) -> None:
-    """Refuse a dtype whose bits are not those of memory."""
+    """Refuse a dtype whose bits in a tile are not those in memory."""
     if dtype in (bool_, tf32) or dtype.element.bits < _BYTE:
         reason = f"{dtype.label} has no bits of its own in memory"
         lo.reject(WrongOperand, node, name, reason, "convert it: `.astype(…)`")
@@ -94,7 +94,7 @@ def _check_packable(lo: Lowering, node: ast.AST, name: str, dtype: type[DType]) 
 def _rescaled(
     lo: Lowering, node: ast.AST, name: str, shape: tuple[int, ...], bits: tuple[int, int]
 ) -> tuple[int, ...]:
-    """The shape when the last axis holds the same bits in elements of another width."""
+    """The shape after the last axis is split into elements of another width."""
     before, after = bits
     if not shape or shape[-1] * before % after:
         extent = shape[-1] if shape else "no"

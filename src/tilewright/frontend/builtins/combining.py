@@ -1,8 +1,7 @@
-"""`tw.reduce` and `tw.scan`: with a function of the author's, on one tile or on several at once.
+"""`tw.reduce` and `tw.scan`: with the author's function, on one tile or on several at once.
 
-The function becomes the region of one op, which Tile IR runs in an order of its own, any number of
-times and on elements that are not there: so it may only compute. What it would load, store, check
-or branch on is refused.
+The function becomes the region of one op, which Tile IR may run in any order, any number of times
+and on padding elements: so it must be pure. Loads, stores, checks and branches in it are refused.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def lower_scan(lo: Lowering, call: Arguments) -> Operand:
 
 
 def _tiles(lo: Lowering, call: Arguments) -> Scalars:
-    """What is combined: a tile, or several of one shape."""
+    """The operands: a tile, or several of one shape."""
     given, where = call.operand("x"), call.where("x")
     items = given.items if isinstance(given, TupleOperand) else (given,)
     if not items:
@@ -79,7 +78,7 @@ def _tiles(lo: Lowering, call: Arguments) -> Scalars:
 
 
 def _identities(lo: Lowering, call: Arguments, tiles: Scalars) -> tuple[float, ...]:
-    """The number for each tile that the function leaves everything as it is with."""
+    """The identity of the function for each tile."""
     given, where = call.operand("identity"), call.where("identity")
     items = given.items if isinstance(given, TupleOperand) else (given,)
     if len(items) != len(tiles):
@@ -126,7 +125,7 @@ def _combination(lo: Lowering, call: Arguments, tiles: Scalars) -> Combine:
 def _check_parameters(
     lo: Lowering, call: Arguments, function: FunctionOperand | LambdaOperand, count: int
 ) -> None:
-    """The function takes two scalars for each tile."""
+    """Check that the function takes two scalars for each tile."""
     try:
         given = given_by(call.node, function)
         signature = signature_of(lo, call.node, function)
@@ -140,7 +139,7 @@ def _check_parameters(
 def _combined(
     lo: Lowering, call: Arguments, result: Operand, dtypes: list[type[DType]]
 ) -> tuple[TileOperand, ...]:
-    """What the function gives: a scalar for each tile, of its dtype."""
+    """The results of the function: a scalar for each tile, of its dtype."""
     items = result.items if isinstance(result, TupleOperand) else (result,)
     where, count = call.where("f"), len(dtypes)
     if len(items) != count:
@@ -172,7 +171,7 @@ def _check_pure(lo: Lowering, node: ast.AST, name: str, body: Block) -> None:
 
 
 def _impurity(op: Op) -> tuple[str, str]:
-    """What an op does beyond computing, and what to do instead."""
+    """The impurity of an op, and the way out."""
     if isinstance(op, DivisorCheck):
         way_out = "divide by a constant, or divide the tile before or after"
         return "divides by a number that may be zero", way_out

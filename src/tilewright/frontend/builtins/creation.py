@@ -1,4 +1,4 @@
-"""Tiles from nothing."""
+"""Creation of tiles."""
 
 from __future__ import annotations
 

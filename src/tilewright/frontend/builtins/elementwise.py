@@ -1,4 +1,4 @@
-"""Choosing by element: extrema, `where`; and magnitudes."""
+"""Element-wise selection: extrema, `where`; and magnitudes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def absolute(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
-    """The magnitude of every element; what has no sign stays as it is."""
+    """The magnitude of every element; unsigned ones stay unchanged."""
     check_computes(lo, node, "tw.abs", tile.dtype)
     if not tile.dtype.signed:
         return tile
@@ -53,7 +53,7 @@ def lower_abs(lo: Lowering, call: Arguments) -> Operand:
 def extreme(
     lo: Lowering, node: ast.AST, what: str, pair: tuple[Operand, Operand], *, least: bool
 ) -> Operand:
-    """The smaller or the larger of two operands; of two constants it is one too."""
+    """The smaller or the larger of two operands; for two constants a constant."""
     constant = _extreme_constant(*pair, least=least)
     if constant is not None:
         return constant

@@ -1,16 +1,16 @@
-"""The tail of the error function as numbers: what `special.erf` sums up.
+"""Coefficients of the tail of the error function, for `special.erf`.
 
 `TAIL` are the Chebyshev coefficients of `log(erfc(x) / t) + x²` in `t = 2 / (2 + x)`, for `x` from
-`SMALLEST` to `LARGEST`; half of the first counts. A test computes them again.
+`SMALLEST` to `LARGEST`; the first counts by half. A test computes them again.
 """
 
 from __future__ import annotations
 
 __all__ = ["LARGEST", "SMALLEST", "TAIL"]
 
-SMALLEST = 1.0  # below it, the series around zero is the better one
-LARGEST = 6.0  # above it, the tail is less than f64 tells from nothing
-# From the slowest to the fastest that the sum of them moves.
+SMALLEST = 1.0  # below it, the series around zero is more accurate
+LARGEST = 6.0  # above it, the tail is below the precision of f64
+# By increasing degree.
 TAIL = (
     -1.4451012748122183,
     0.27430720878459447,

@@ -1,8 +1,8 @@
-"""`tw.argmax` and `tw.argmin`: where the greatest and the least element are, the first of equals.
+"""`tw.argmax` and `tw.argmin`: the index of the greatest or the least element, the first of equals.
 
-A pair of value and place is reduced. NaN takes part as the worst (or, if asked, the best) number
-there is, with a place that is moved by the extent of the axis: behind every real infinity, or
-before it. The extent is a power of two, so the low bits of the place are the answer either way.
+A pair of value and index is reduced. NaN counts as the worst number (the best with `nan=True`),
+with its index moved by the extent of the axis: after every real infinity, or before it. The extent
+is a power of two, so the low bits of the index are the answer either way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["lower_argmax", "lower_argmin"]
 
 @dataclass(frozen=True)
 class _ExtremeSearch:
-    """What is looked for."""
+    """A search for an extremum."""
 
     name: str
     wins: Predicate
@@ -87,7 +87,7 @@ def _found(lo: Lowering, call: Arguments, search: _ExtremeSearch) -> Operand:
 
 
 def _places(lo: Lowering, tile: TileOperand, axis: int) -> TileOperand:
-    """The number of every element along the axis."""
+    """The index of every element along the axis."""
     extent = tile.shape[axis]
     counted = lo.builder.add(Iota(to=TileType(i32.element, (extent,)), dtype=i32)).result
     shape = tuple(extent if a == axis else 1 for a in range(len(tile.shape)))
@@ -97,7 +97,7 @@ def _places(lo: Lowering, tile: TileOperand, axis: int) -> TileOperand:
 def _without_nan(
     lo: Lowering, tile: TileOperand, places: TileOperand, stand_in: float, move: int
 ) -> tuple[TileOperand, TileOperand]:
-    """The same search with another number for NaN, at a place that is moved."""
+    """The same search with NaN replaced by a number at a moved index."""
     unordered = Ordering.UNORDERED
     is_nan = _added(
         lo,

@@ -1,4 +1,4 @@
-"""Reductions and scans with a combination of scalars, whatever it is: the region and its op."""
+"""Reductions and scans with any combination of scalars: the region and its op."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tilewright.ir.types import scalar
 
 __all__ = ["Combine", "Fold", "Scalars"]
 
-# One scalar, or one tile, for each tile that is combined.
+# One scalar, or one tile, for each combined tile.
 Scalars = tuple[TileOperand, ...]
-# From what was combined before and what comes next, one scalar for each tile, to the same again.
+# From the combination so far and the next elements, one scalar for each tile, to the new one.
 Combine = Callable[[Scalars, Scalars], Sequence[TileOperand]]
 
 
 class Fold:
-    """One combination with its identities: along an axis to one element, or running."""
+    """One combination with its identities, for a reduction or a scan along an axis."""
 
     def __init__(self, lo: Lowering, combine: Combine, identities: Sequence[float]) -> None:
         self._lo = lo
@@ -30,7 +30,7 @@ class Fold:
         self._numbers = tuple(identities)
 
     def reduced(self, tiles: Scalars, axis: int) -> Scalars:
-        """The tiles without an axis."""
+        """The tiles reduced along an axis."""
         op = Reduce(
             sources=tuple(tile.value for tile in tiles),
             dim=axis,
@@ -40,7 +40,7 @@ class Fold:
         return _results(self._lo.builder.add(op).totals, tiles)
 
     def scanned(self, tiles: Scalars, axis: int, *, reverse: bool) -> Scalars:
-        """The tiles with every element combined with all before it."""
+        """The tiles scanned along an axis: every element combined with all before it."""
         op = Scan(
             sources=tuple(tile.value for tile in tiles),
             dim=axis,
@@ -55,7 +55,7 @@ class Fold:
         return tuple(_identity(tile.dtype, number) for tile, number in pairs)
 
     def _body(self, tiles: Scalars, totals_first: bool) -> Block:
-        """The combination: Tile IR hands over each next element with what it joins."""
+        """The region of the combination; Tile IR passes each next element with its accumulator."""
         pairs = [(_scalar(tile.dtype), _scalar(tile.dtype)) for tile in tiles]
         with self._lo.builder.inside(
             Block(tuple(operand.value for pair in pairs for operand in pair))

@@ -1,4 +1,4 @@
-"""What a kernel can ask about its launch, and what it can demand of it."""
+"""The launch in a kernel: block indices, grid extents, preconditions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# Each turn of an unrolled loop is code of its own; more would be slow to compile.
+# Each iteration of an unrolled loop is code of its own; more would be slow to compile.
 _MOST_TURNS = 1024
 
 
@@ -38,7 +38,7 @@ def _grid_axis(lo: Lowering, call: Arguments) -> int:
 
 
 def lower_block_id(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.block_id(axis)`: the place in the logical grid."""
+    """`tw.block_id(axis)`: the index in the logical grid."""
     return TileOperand(lo.grid.index[_grid_axis(lo, call)], i32)
 
 
@@ -48,7 +48,7 @@ def lower_num_blocks(lo: Lowering, call: Arguments) -> Operand:
 
 
 def lower_next_power_of_2(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.next_power_of_2(n)` of a number that is known now."""
+    """`tw.next_power_of_2(n)` of a compile-time number."""
     number = static_int(lo, call.where("n"), call.operand("n"), "the argument of next_power_of_2")
     return Static(next_power_of_2(number))
 
@@ -63,7 +63,7 @@ def lower_require(lo: Lowering, call: Arguments) -> Operand:
 
 
 def open_condition(lo: Lowering, call: Arguments, name: str) -> TileOperand | None:
-    """The truth value that is claimed, or None if constants say that it holds."""
+    """The condition of a claim, or None if constants show that it holds."""
     where, operand = call.where("condition"), call.operand("condition")
     if isinstance(operand, Static):
         if not operand.value:
@@ -93,7 +93,7 @@ def lower_static_assert(lo: Lowering, call: Arguments) -> Operand:
 
 
 def lower_static_range(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.static_range(…)`: the numbers themselves, which a loop over them sees one by one."""
+    """`tw.static_range(…)`: the numbers themselves, compile-time values in an unrolled loop."""
     what = "a bound of tw.static_range"
     start, stop = 0, static_int(lo, call.where("start"), call.operand("start"), what)
     if call.given("stop"):
@@ -102,7 +102,7 @@ def lower_static_range(lo: Lowering, call: Arguments) -> Operand:
     if step == 0:
         lo.reject(BadCall, call.where("step"), "tw.static_range", "the step is not zero")
     numbers = range(start, stop, step)
-    count = max(0, -((start - stop) // step))  # `len` ends at 64 bits
+    count = max(0, -((start - stop) // step))  # `len` is limited to 64 bits
     if count > _MOST_TURNS:
         reason = f"it has {count} numbers, and each is a turn of its own"
         lo.reject(BadCall, call.node, "tw.static_range", reason, "loop over `range(…)`")

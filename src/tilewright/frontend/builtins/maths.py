@@ -1,4 +1,4 @@
-"""Mathematics of every element, and arithmetic with modifiers."""
+"""Element-wise mathematics, and arithmetic with modifiers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def check_floats(lo: Lowering, node: ast.AST, what: str, tile: TileOperand) -> None:
-    """Refuse what is no float to compute with."""
+    """Refuse an operand that is no float."""
     check_computes(lo, node, what, tile.dtype)
     if not tile.dtype.element.is_float:
         reason = f"it takes floats; this is {tile}"
@@ -39,7 +39,7 @@ def check_floats(lo: Lowering, node: ast.AST, what: str, tile: TileOperand) -> N
 
 
 def floats(op: type[Op]) -> Lowers:
-    """A function of floats with one operand, and the modifiers that its declaration has."""
+    """The lowering of a float function with one operand and the modifiers of its op."""
     name = f"tw.{op.mnemonic}"
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
@@ -52,7 +52,7 @@ def floats(op: type[Op]) -> Lowers:
 
 
 def lower_log2(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.log2(x)`; of a power of two that is known now an integer that is."""
+    """`tw.log2(x)`; for a compile-time power of two a compile-time integer."""
     operand = call.operand("x")
     number = operand.value if isinstance(operand, Static) else None
     if isinstance(number, int) and not isinstance(number, bool) and is_power_of_two(number):
@@ -77,7 +77,7 @@ def lower_fma(lo: Lowering, call: Arguments) -> Operand:
 
 
 def arithmetic(sign: ast.operator, op: type[Op]) -> Lowers:
-    """`tw.add(a, b)` and its like: the operator, with modifiers where floats have them."""
+    """`tw.add(a, b)` and the like: the operator, with modifiers for floats."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         a, b = call.operand("a"), call.operand("b")
@@ -100,7 +100,7 @@ def lower_atan2(lo: Lowering, call: Arguments) -> Operand:
     """`tw.atan2(y, x)`."""
     y, x = unify(lo, call.node, "tw.atan2", call.operand("y"), call.operand("x"))
     check_floats(lo, call.node, "tw.atan2", y)
-    # Tile IR's first operand is the numerator, whatever it calls it.
+    # Tile IR's first operand is the numerator, despite its name.
     op = Atan2(x=y.value, y=x.value, dtype=y.dtype)
     return TileOperand(lo.builder.add(op).result, y.dtype)
 
@@ -114,7 +114,7 @@ def lower_mulhi(lo: Lowering, call: Arguments) -> Operand:
         lo.reject(WrongOperand, call.node, "tw.mulhi", reason)
     high = lo.builder.add(MulHiI(x=a.value, y=b.value, dtype=a.dtype)).result
     if a.dtype.signed:
-        # Read without a sign, a negative factor is 2**bits too large.
+        # Read as unsigned, a negative factor is 2**bits too large.
         high = _less_where_negative(lo, high, a, b)
         high = _less_where_negative(lo, high, b, a)
     return TileOperand(high, a.dtype)

@@ -53,7 +53,7 @@ def matrix_product(lo: Lowering, node: ast.AST, left: Operand, right: Operand) -
 def check_shapes(
     lo: Lowering, node: ast.AST, a: TileOperand, b: TileOperand, acc: tuple[int, ...] | None
 ) -> None:
-    """Matrices or batches of them; without an accumulator only the two factors have to fit."""
+    """Refuse matrices, or batches of them, whose shapes do not fit; `a @ b` has no accumulator."""
     ranks_fit = len(a.shape) == len(b.shape) and len(a.shape) in (2, 3)
     if not ranks_fit or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         lo.reject(MmaShapes, node, a.shape, b.shape, acc)

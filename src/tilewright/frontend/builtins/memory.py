@@ -1,7 +1,7 @@
 """Loads, stores and atomics through pointers.
 
-Which orders an access can have, and which dtypes an atomic works on, are tables here; the verifier
-of the IR asks for the same in its own words.
+The memory orders of each access and the dtypes of each atomic are tables here; the verifier of the
+IR has the same rules.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SCOPES: dict[str, MemoryScope] = {
 
 
 class AccessKind(Enum):
-    """What an access does, with the orders that it can have and why it has no others."""
+    """A kind of access, with the memory orders it can have and why it has no others."""
 
     LOAD = (("weak", "relaxed", "acquire"), "a load has nothing to release")
     STORE = (("weak", "relaxed", "release"), "a store has nothing to acquire")
@@ -111,7 +111,7 @@ def _pointers(lo: Lowering, call: Arguments, callee: str) -> PointerOperand:
 def _values(
     lo: Lowering, call: Arguments, callee: str, name: str, pointers: PointerOperand
 ) -> TileOperand:
-    """What is written, in the dtype and shape of what is pointed to."""
+    """The written values, in the dtype and shape of the pointed-to elements."""
     where, operand = call.where(name), call.operand(name)
     tile = as_tile(lo, where, operand, pointers.dtype)
     if tile.dtype is not pointers.dtype:
@@ -153,7 +153,7 @@ def lower_load(lo: Lowering, call: Arguments) -> Operand:
     pointers = _pointers(lo, call, "tw.load")
     order, scope = _order(lo, call, "tw.load", AccessKind.LOAD)
     mask = _mask(lo, call, "tw.load", pointers.shape)
-    # Without one, what a masked-out element reads as would be undefined.
+    # Without padding, a masked-out element would be undefined.
     padding = _values(lo, call, "tw.load", "padding", pointers).value
     op = LoadPtr(
         source=pointers.value, mask=mask, padding_value=None if mask is None else padding,
@@ -187,7 +187,7 @@ def _is_wide(dtype: type[DType]) -> bool:
 
 
 def _mode(lo: Lowering, call: Arguments, mode: AtomicMode, dtype: type[DType]) -> AtomicMode:
-    """The op's own word for what is done to this dtype, or a refusal."""
+    """The mode of the op for this dtype; other dtypes are refused."""
     exact = atomic_mode(mode, dtype)
     if exact is None:
         _refuse_dtype(lo, call, f"tw.atomic_{mode.name.lower()}", dtype)
@@ -209,7 +209,7 @@ def _refuse_dtype(lo: Lowering, call: Arguments, callee: str, dtype: type[DType]
 
 
 def atomic(mode: AtomicMode) -> Callable[[Lowering, Arguments], Operand]:
-    """`tw.atomic_add` and its like."""
+    """`tw.atomic_add` and the like."""
     callee = f"tw.atomic_{mode.name.lower()}"
 
     def lower(lo: Lowering, call: Arguments) -> Operand:

@@ -1,7 +1,7 @@
 """Keyword modifiers: `rounding=`, `ftz=` and `nan=`, for ops that have them.
 
-Which op takes what on which dtype is a rule of the IR; here a wrong combination becomes a message
-in the words of the language.
+The IR has the rules which op takes which modifier on which dtype; here a wrong combination becomes
+a message in terms of the language.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.ir.verify.verifier import rule_problems
 
 __all__ = ["ROUNDINGS", "are_usual", "modified", "rounding_argument"]
 
-# The word for each way to round.
+# The name of each rounding mode.
 ROUNDINGS: dict[str, Rounding] = {
     "nearest": Rounding.NEAREST_EVEN,
     "zero": Rounding.ZERO,
@@ -33,7 +33,7 @@ _Op = TypeVar("_Op", bound=Op)
 
 
 def modified(lo: Lowering, call: Arguments, op: type[_Op], **fields: Any) -> _Op:
-    """An op with the modifiers that the call gives it, added to the kernel."""
+    """An op with the modifiers of the call, added to the kernel."""
     chosen = _modifiers(lo, call)
     made = op(**fields, **chosen)
     if any(rule_problems(made)):
@@ -47,7 +47,7 @@ def are_usual(call: Arguments) -> bool:
 
 
 def rounding_argument(lo: Lowering, call: Arguments) -> Rounding:
-    """The way to round that a call asks for."""
+    """The rounding mode of a call."""
     operand = call.operand("rounding")
     word = operand.value if isinstance(operand, Static) else None
     if not isinstance(word, str) or word not in ROUNDINGS:
@@ -74,7 +74,7 @@ def _modifiers(lo: Lowering, call: Arguments) -> dict[str, Any]:
 def _refuse(
     lo: Lowering, call: Arguments, op: type[Op], fields: dict[str, Any], chosen: dict[str, Any]
 ) -> NoReturn:
-    """Say which of the modifiers does not go with the dtype, and what does."""
+    """Refuse the modifier that does not go with the dtype, and name those that do."""
     dtype: type[DType] = fields["dtype"]
     if chosen.get("flush_to_zero"):
         reason = f"subnormal numbers are flushed to zero in f32 only; this is {dtype.label}"

@@ -41,7 +41,7 @@ class _Tiles:
         self._node = node
 
     def product(self, word: TileOperand, factor: int) -> tuple[TileOperand, TileOperand]:
-        """The high and the low half."""
+        """The high and the low half of a product."""
         by = constant(self._lo, self._node, factor, u32, word.shape)
         add = self._lo.builder.add
         high = add(MulHiI(x=word.value, y=by.value, dtype=u32)).result
@@ -49,11 +49,11 @@ class _Tiles:
         return TileOperand(high, u32), TileOperand(low, u32)
 
     def exclusive_or(self, *words: TileOperand) -> TileOperand:
-        """Bits set in an odd number of them."""
+        """The exclusive or of words."""
         return reduce(lambda a, b: self._computed(ast.BitXor(), a, b), words)
 
     def sum(self, word: TileOperand, step: int) -> TileOperand:
-        """A word and a constant."""
+        """The sum of a word and a constant."""
         return self._computed(ast.Add(), word, Static(step))
 
     def _computed(self, sign: ast.operator, left: Operand, right: Operand) -> TileOperand:
@@ -86,7 +86,7 @@ def lower_rand4x(lo: Lowering, call: Arguments) -> Operand:
 def _dtype(
     lo: Lowering, call: Arguments, callee: str, known: tuple[type[DType], ...]
 ) -> type[DType]:
-    """What random numbers are to be, of what they can be."""
+    """The dtype of the random numbers, one of those allowed."""
     dtype = dtype_argument(lo, call.where("dtype"), call.operand("dtype"))
     if dtype not in known:
         names = ", ".join(dtype.label for dtype in known)
@@ -96,7 +96,7 @@ def _dtype(
 
 
 def _words(lo: Lowering, call: Arguments, places: TileOperand) -> tuple[TileOperand, ...]:
-    """Four random words for each place in the sequence of the seed."""
+    """Four random words for each offset in the sequence of the seed."""
     seed = _wide(lo, call, "seed")
     zero = constant(lo, call.node, 0, u32, places.shape)
     counter = (*_halves(lo, call.node, places), zero, zero)
@@ -137,7 +137,7 @@ def _halves(lo: Lowering, node: ast.AST, wide: TileOperand) -> tuple[TileOperand
 def _fraction(
     lo: Lowering, node: ast.AST, words: tuple[TileOperand, ...], dtype: type[DType]
 ) -> TileOperand:
-    """As many bits as the dtype holds exactly, as a fraction of one."""
+    """A fraction in [0, 1) with as many bits as the dtype holds exactly."""
     bits = PRECISIONS[dtype]
     if dtype is f64:
         high, low = (convert(lo, word, u64) for word in words[:2])

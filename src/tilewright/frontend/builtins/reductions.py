@@ -1,4 +1,4 @@
-"""Reductions and scans that have a name."""
+"""Named reductions and scans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = ["ALL", "ANY", "MAXIMUM", "MINIMUM", "PRODUCT", "SUM", "Reduction", "T
 
 @dataclass(frozen=True)
 class Reduction:
-    """How two numbers combine, and which changes nothing."""
+    """A combination of two numbers, and its identity."""
 
     name: str
     floats: type[Op]
@@ -65,7 +65,7 @@ class Reduction:
 
 
 def _by(lo: Lowering, op: type[Op], **fields: Any) -> Combine:
-    """A combination that is one op."""
+    """A combination by one op."""
 
     def combine(before: Scalars, element: Scalars) -> list[TileOperand]:
         ((left,), (right,)) = before, element
@@ -83,18 +83,18 @@ def _highest(dtype: type[DType]) -> float:
     return math.inf if dtype.element.is_float else limits(dtype)[1]
 
 
-# Every element added up.
+# The sum of the elements.
 SUM = Reduction("tw.sum", AddF, AddI, lambda _: 0)
-# Every element multiplied.
+# The product of the elements.
 PRODUCT = Reduction("tw.prod", MulF, MulI, lambda _: 1)
-# The greatest element; a NaN loses against a number unless it is asked to win.
+# The greatest element; a NaN loses against a number unless `nan=True`.
 MAXIMUM = Reduction("tw.max", MaxF, MaxI, _lowest)
 # The least element, likewise.
 MINIMUM = Reduction("tw.min", MinF, MinI, _highest)
 
 
 def reduction(kind: Reduction) -> Lowers:
-    """`tw.sum(x, axis=…, keepdims=…)` and its like."""
+    """`tw.sum(x, axis=…, keepdims=…)` and the like."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         tile = _numbers(lo, call, kind.name)
@@ -122,7 +122,7 @@ def lower_mean(lo: Lowering, call: Arguments) -> Operand:
 
 
 def scan(name: str, kind: Reduction) -> Lowers:
-    """`tw.cumsum(x, axis=…, reverse=…)` and its like; without an axis in row-major order."""
+    """`tw.cumsum(x, axis=…, reverse=…)` and the like; without an axis in row-major order."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         tile = _numbers(lo, call, name)
@@ -136,7 +136,7 @@ def scan(name: str, kind: Reduction) -> Lowers:
 
 
 def _numbers(lo: Lowering, call: Arguments, name: str) -> TileOperand:
-    """The tile to reduce: numbers, not truth values."""
+    """The operand of a reduction: numbers, not truth values."""
     tile = as_tile(lo, call.where("x"), call.operand("x"))
     check_computes(lo, call.where("x"), name, tile.dtype)
     if tile.dtype is bool_:
@@ -163,7 +163,7 @@ def _reduced(lo: Lowering, call: Arguments, tile: TileOperand, fold: Fold) -> Ti
 
 @dataclass(frozen=True)
 class Truth:
-    """A question about all truth values along an axis."""
+    """A reduction of truth values."""
 
     op: type[Op]
     identity: int
@@ -171,18 +171,18 @@ class Truth:
 
 # Whether one of them is true.
 ANY = Truth(OrI, 0)
-# Whether none of them is false.
+# Whether all of them are true.
 ALL = Truth(AndI, 1)
 
 
 def reduced_truth(lo: Lowering, kind: Truth, tile: TileOperand, axis: int) -> TileOperand:
-    """A question about truth values along one axis."""
+    """A reduction of truth values along one axis."""
     (result,) = Fold(lo, _by(lo, kind.op), (kind.identity,)).reduced((tile,), axis)
     return result
 
 
 def truth(kind: Truth) -> Lowers:
-    """`tw.any(x)` and `tw.all(x)`; of numbers, those are true that are not zero."""
+    """`tw.any(x)` and `tw.all(x)`; a non-zero number is true."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         tile = convert(lo, as_tile(lo, call.where("x"), call.operand("x")), bool_)

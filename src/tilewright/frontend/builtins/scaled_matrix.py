@@ -1,7 +1,7 @@
-"""`tw.mma_scaled`: matrix products of narrow floats whose scales come beside them.
+"""`tw.mma_scaled`: matrix products of narrow floats with separate scales.
 
-A negative scale of f8e4m3fn is undefined in Tile IR, so its sign is taken off before: scales count
-by their magnitude.
+A negative scale of f8e4m3fn is undefined in Tile IR, so its sign is removed before: scales count by
+their magnitude.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _groups(
     product: tuple[TileOperand, TileOperand, TileOperand],
     scales: tuple[TileOperand, TileOperand],
 ) -> tuple[int, ...]:
-    """How many elements may share a scale of these dtypes."""
+    """The number of elements that may share a scale of these dtypes."""
     a, b, acc = product
     left, right = scales
     found = SCALE_GROUPS.get((a.dtype.element, left.dtype.element), ())
@@ -73,7 +73,7 @@ def _check_scales(
     scales: tuple[TileOperand, TileOperand],
     groups: tuple[int, ...],
 ) -> None:
-    """One scale for each group along the summed axis."""
+    """Check that there is one scale for each group along the summed axis."""
     (a, b), (left, right) = factors, scales
     extent = a.shape[-1]
     shapes = [

@@ -1,7 +1,7 @@
-"""Tiles put together and taken apart: `cat`, `join`, `split`, `extract`, `insert`.
+"""Concatenation and parts of tiles: `cat`, `join`, `split`, `extract`, `insert`.
 
 The parts of a tile are numbered along each axis, and a number walks the ladder of checks like any
-index: one that is outside reads the nearest part, or replaces nothing, and is reported.
+index: a number outside reads the nearest part, or replaces nothing, and is reported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tilewright.ir.ops.shape import Cat, Extract, Insert
 
 __all__ = ["lower_cat", "lower_extract", "lower_insert", "lower_join", "lower_split"]
 
-_SHOWN = 40  # characters of a tile's expression that a message can take
+_SHOWN = 40  # characters of a tile's expression in a message
 
 
 def lower_cat(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.cat((a, b), axis)`: neighbours first, so that every step is a tile."""
+    """`tw.cat((a, b), axis)`: pairwise, so that every intermediate is a tile."""
     given, where = call.operand("tiles"), call.where("tiles")
     if not isinstance(given, TupleOperand) or not given.items:
         reason = f"it takes tiles in a tuple; this is {given}"
@@ -92,7 +92,7 @@ def lower_split(lo: Lowering, call: Arguments) -> Operand:
 
 
 def _half(lo: Lowering, pairs: TileOperand, axis: int, number: int) -> TileOperand:
-    """One of the two along an axis of extent two."""
+    """One of the two elements along an axis of extent two."""
     shape = tuple(1 if a == axis else extent for a, extent in enumerate(pairs.shape))
     index = tuple(lo.builder.index(number if a == axis else 0) for a in range(len(shape)))
     to = pairs.type.with_shape(shape)
@@ -150,7 +150,7 @@ def _numbers(
     *,
     is_store: bool,
 ) -> tuple[Value, ...]:
-    """The number of the part along each axis, checked."""
+    """The checked index of the part along each axis."""
     where, given = call.where("index"), call.operand("index")
     items = given.items if isinstance(given, TupleOperand) else (given,)
     nodes = where.elts if isinstance(where, ast.Tuple) else [where] * len(items)

@@ -1,13 +1,13 @@
 """`tw.sort`, `tw.argsort` and `tw.top_k`: a bitonic network along one axis of a tile.
 
-Tile IR has no op that moves elements by a value. So a step of the network looks at the tile as
-pairs that lie a distance apart, exchanges those that are out of order, and puts the halves together
-again: `log(n) (log(n) + 1) / 2` steps for `n` elements, each a handful of ops on the whole tile.
+Tile IR has no op that moves elements by a value. So a step of the network reshapes the tile to
+pairs at a fixed distance, exchanges those that are out of order, and joins the halves again:
+`log(n) (log(n) + 1) / 2` steps for `n` elements, each a few ops on the whole tile.
 
-Integers are compared that have the order of the elements: NaN behind everything, zeros of both
-signs alike. Below the integer of an element stand its place, by which equal elements keep their
-order, and the sign of a zero, so that the element can be made again. Where both fit into one
-integer they are one tile; 64-bit elements take two.
+The network compares integer keys in the order of the elements: NaN last, zeros of both signs equal.
+The low bits of a key are the index of its element, which keeps equal elements in order, and the
+sign of a zero, so that the element can be restored. If both fit, the keys are one tile; 64-bit
+elements take two.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["lower_argsort", "lower_sort", "lower_top_k"]
 
 # Dtypes without bits of their own, and one that holds their numbers exactly.
 _WIDER: dict[type[DType], type[DType]] = {bool_: i8, i4: i8, f4e2m1fn: f16, tf32: f32}
-# The bits of the largest number, infinity included: beyond them lie those of NaN.
+# The bits of infinity, or of the largest number without one: greater ones are NaN.
 _LARGEST = {
     f8e4m3fn: 0x7E,
     f8e5m2: 0x7C,
@@ -72,7 +72,7 @@ def lower_argsort(lo: Lowering, call: Arguments) -> Operand:
 
 
 def lower_top_k(lo: Lowering, call: Arguments) -> Operand:
-    """`tw.top_k(x, k, axis)`: the first of those that are sorted from the greatest on."""
+    """`tw.top_k(x, k, axis)`: the first elements in descending order."""
     line = _Line.of(lo, call, "tw.top_k")
     k = static_int(lo, call.where("k"), call.operand("k"), "the number of elements of tw.top_k")
     if not is_power_of_two(k) or k > line.extent:
@@ -87,7 +87,7 @@ def lower_top_k(lo: Lowering, call: Arguments) -> Operand:
 class _Line:
     """A tile as [before, extent, behind], sorted along the middle axis."""
 
-    tile: TileFormula  # in a dtype that is compared
+    tile: TileFormula  # in the dtype of the comparison
     dtype: type[DType]  # of the elements
     shape: tuple[int, ...]
     axis: int
@@ -95,7 +95,7 @@ class _Line:
 
     @staticmethod
     def of(lo: Lowering, call: Arguments, name: str) -> _Line:
-        """What a call asks for."""
+        """The line that a call sorts."""
         tile = as_tile(lo, call.where("x"), call.operand("x"))
         if not tile.shape:
             lo.reject(WrongOperand, call.where("x"), name, f"it needs a tile; this is {tile}")
@@ -109,7 +109,7 @@ class _Line:
         is_descending = name == "tw.top_k" or flag_argument(lo, call, "descending")
         wide = TileFormula(lo, call.node, tile)
         if tile.dtype is f8e8m0fnu:
-            wide = wide.bits_as(u8)  # powers of two by their exponents, and NaN behind them
+            wide = wide.bits_as(u8)  # powers of two by their exponents, NaN last
         wide = wide.astype(_WIDER.get(wide.dtype, wide.dtype))
         return _Line(wide, tile.dtype, tile.shape, axis, is_descending)
 
@@ -128,21 +128,21 @@ class _Line:
 
     @property
     def _low_bits(self) -> int:
-        """What a place and the sign of a zero take."""
+        """Bits of an index and the sign of a zero."""
         return self.extent.bit_length()
 
     @property
     def _packed(self) -> type[DType] | None:
-        """An integer that holds an element, its place and a sign; None: there is none so wide."""
+        """An integer dtype that holds a key with its low bits; None if none is wide enough."""
         wide = self._bits + self._low_bits
         return next((integer for w, integer in INTEGERS_OF_WIDTH.items() if w >= wide), None)
 
-    # --- integers in the order of the elements ----------------------------------------------------
+    # --- keys in the order of the elements --------------------------------------------------------
 
     def sorted_keys(self, *, has_places: bool) -> list[TileFormula]:
-        """Integers that the elements can be made of, in order; each tile is [before, n, behind].
+        """Sorted keys, from which the elements can be restored; each tile is [before, n, behind].
 
-        Equal integers are the same element: no place is needed to sort them.
+        Equal keys are the same element, so sorting the elements alone needs no indices.
         """
         before, behind = math.prod(self.shape[: self.axis]), math.prod(self.shape[self.axis + 1 :])
         key = self._key()
@@ -173,7 +173,7 @@ class _Line:
         return ~bits if self.is_descending else bits
 
     def _low(self) -> TileFormula:
-        """The place of each element, and below it the sign of a zero."""
+        """The low bits of a key: the index of the element, and below it the sign of a zero."""
         shape = (self.extent, *(1,) * (len(self.shape) - self.axis - 1))
         places = self.tile.counted(self.extent).reshaped(*shape) << 1
         bits = self.tile.bits_as(INTEGERS_OF_WIDTH[self._bits])
@@ -181,10 +181,10 @@ class _Line:
             return places | bits.astype(i32).filled(0)
         return places | bits.equals(-(1 << (self._bits - 1))).astype(i32)
 
-    # --- and back ---------------------------------------------------------------------------------
+    # --- elements from keys -----------------------------------------------------------------------
 
     def elements(self, keys: Sequence[TileFormula], extent: int) -> Operand:
-        """The elements that integers stand for."""
+        """The elements of some keys."""
         integer, top = INTEGERS_OF_WIDTH[self._bits], -(1 << (self._bits - 1))
         bits, low = keys[0], keys[-1]
         if bits.dtype is not integer:
@@ -201,7 +201,7 @@ class _Line:
         return values.reshaped(*self._shape(extent)).tile
 
     def places(self, keys: Sequence[TileFormula], extent: int) -> Operand:
-        """Where the elements stood that integers stand for."""
+        """The indices of the elements of some keys."""
         low = (keys[-1] & ((1 << self._low_bits) - 1)) >> 1
         return low.astype(i32).reshaped(*self._shape(extent)).tile
 
@@ -210,7 +210,7 @@ class _Line:
 
 
 def _first(keys: TileFormula, extent: int) -> TileFormula:
-    """The first so many along the middle axis."""
+    """The first elements along the middle axis."""
     before, _, behind = keys.shape
     return _part(keys, (before, extent, behind), 0)
 
@@ -219,10 +219,10 @@ def _first(keys: TileFormula, extent: int) -> TileFormula:
 
 
 def _network(keys: list[TileFormula], extent: int) -> list[TileFormula]:
-    """Integers of [before, extent, behind] sorted along the middle axis, the first tile first.
+    """Keys of [before, extent, behind] sorted along the middle axis, by the first tile first.
 
-    Runs of elements are sorted, every other one backwards, so that two of them are a run that rises
-    and falls, which is sorted by exchanging at ever smaller distances.
+    Runs of elements are sorted, every other one in descending order, so that two neighbours form a
+    bitonic run, which is sorted by exchanges at ever smaller distances.
     """
     shape = keys[0].shape
     before, _, behind = shape
@@ -237,7 +237,7 @@ def _network(keys: list[TileFormula], extent: int) -> list[TileFormula]:
 
 
 def _exchanged(keys: list[TileFormula], turned: int | None) -> list[TileFormula]:
-    """Pairs along the middle axis in order: falling in rows whose number has the bit `turned`."""
+    """Pairs along the middle axis in order: descending in rows with the bit `turned` set."""
     rows, _, columns = keys[0].shape
     firsts, seconds = ([_part(key, (rows, 1, columns), n) for key in keys] for n in (0, 1))
     swap = _is_less(seconds, firsts)
@@ -248,7 +248,7 @@ def _exchanged(keys: list[TileFormula], turned: int | None) -> list[TileFormula]
 
 
 def _is_less(lhs: Sequence[TileFormula], rhs: Sequence[TileFormula]) -> TileFormula:
-    """Whether tuples of integers are less than others, the first integer first."""
+    """Lexicographic comparison of tuples of integers."""
     less = lhs[0] < rhs[0]
     if len(lhs) == 1:
         return less

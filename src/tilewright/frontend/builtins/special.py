@@ -1,8 +1,8 @@
-"""Functions of floats that Tile IR has no op for, as formulas of those that it has.
+"""Float functions without an op in Tile IR, as formulas of those with one.
 
-f32 and f64 are computed in themselves, f16 and bf16 in f32 and rounded once. Polynomials are series
-with as many terms as the precision needs, so that one formula serves both; arguments are brought
-near zero first by powers of two, which are exact.
+f32 and f64 are computed in their own precision, f16 and bf16 in f32 and rounded once. Polynomials
+are series with as many terms as the precision needs, so that one formula serves both; arguments are
+first reduced by powers of two, which are exact.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["composed", "erf", "expm1", "is_finite", "is_infinite", "is_nan", "lo
 
 @dataclass(frozen=True)
 class _Precision:
-    """What a formula must know about the float that it computes in."""
+    """Parameters of a formula for one float type."""
 
     integer: type[DType]  # of the same width
-    mantissa: int  # bits after the first
+    mantissa: int  # explicit bits
     bias: int
-    ln2: tuple[float, float]  # the logarithm of two in two parts
-    largest_exponential: float  # beyond it, `exp` overflows
+    ln2: tuple[float, float]  # log 2 in two parts
+    largest_exponential: float  # `exp` overflows above it
     log_terms: int
     exp_terms: int
     erf_terms: tuple[int, int]  # of the series near zero, of the tail
 
 
-_LN2_OF_F32 = 0.693147182464599609375  # rounded to f32, as everything the kernel subtracts
+_LN2_OF_F32 = 0.693147182464599609375  # rounded to f32, like every number that the kernel subtracts
 _PRECISIONS: dict[type[DType], _Precision] = {
     f32: _Precision(i32, 23, 127, (_LN2_OF_F32, math.log(2) - _LN2_OF_F32), 89.0, 7, 9, (11, 8)),
     f64: _Precision(
@@ -49,7 +49,7 @@ _PRECISIONS: dict[type[DType], _Precision] = {
 
 
 def composed(name: str, formula: Callable[[TileFormula], TileFormula]) -> Lowers:
-    """A function of floats with one operand that is a formula of others."""
+    """The lowering of a float function with one operand, by a formula."""
 
     def lower(lo: Lowering, call: Arguments) -> Operand:
         tile = as_tile(lo, call.where("x"), call.operand("x"))
@@ -65,7 +65,7 @@ def composed(name: str, formula: Callable[[TileFormula], TileFormula]) -> Lowers
 
 
 def _series(x: TileFormula, coefficients: Sequence[float]) -> TileFormula:
-    """`c0 + c1 x + c2 x² + …`, from the end."""
+    """`c0 + c1 x + c2 x² + …`, by Horner's rule."""
     total = x.filled(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = total.fma(x, coefficient)
@@ -78,8 +78,8 @@ def _series(x: TileFormula, coefficients: Sequence[float]) -> TileFormula:
 def log1p(x: TileFormula) -> TileFormula:
     """`log(1 + x)`: `1 + x` is `2**k * (1 + f)` with `f` between -1/4 and 1/2.
 
-    With `s = f / (2 + f)`, `log(1 + f)` is `2s + 2s³/3 + 2s⁵/5 + …`, of which `f - f²/2` is taken
-    off first since it is exact but for a rounding.
+    With `s = f / (2 + f)`, `log(1 + f)` is `2s + 2s³/3 + 2s⁵/5 + …`, of which `f - f²/2` is split
+    off first, since it is exact up to one rounding.
     """
     precision = _PRECISIONS[x.dtype]
     integer, width = precision.integer, precision.mantissa
@@ -103,10 +103,10 @@ def log1p(x: TileFormula) -> TileFormula:
 
 
 def expm1(x: TileFormula) -> TileFormula:
-    """One less than the exponential, in two parts.
+    """`exp(x) - 1`, in two parts.
 
-    With `x` as `k log 2 + r`, it is `2**k` times that of `r`, and `2**k - 1`. The power is halved
-    and the result doubled, since `2**k` itself may overflow.
+    With `x = k log 2 + r`, it is `2**k expm1(r) + (2**k - 1)`. The power is halved and the result
+    doubled, since `2**k` itself may overflow.
     """
     precision = _PRECISIONS[x.dtype]
     largest, least = precision.largest_exponential, -0.75 * (precision.mantissa + 3)
@@ -124,12 +124,12 @@ def expm1(x: TileFormula) -> TileFormula:
 
 
 def _is_tiny(x: TileFormula) -> TileFormula:
-    """Whether elements are so near zero that `log1p` and `expm1` leave them as they are."""
+    """Whether `log1p` and `expm1` leave elements unchanged, so near zero are they."""
     return x.applied(AbsF) < 2.0 ** -(_PRECISIONS[x.dtype].mantissa + 2)
 
 
 def sigmoid(x: TileFormula) -> TileFormula:
-    """`1 / (1 + exp(-x))`, where a negative `x` does not overflow."""
+    """`1 / (1 + exp(-x))`, in a form that does not overflow for negative `x`."""
     e = (x.applied(AbsF) * -1.0).applied(Exp)
     return e.where(x < 0.0, 1.0) / (e + 1.0)
 
@@ -164,11 +164,11 @@ def _tail(x: TileFormula, coefficients: Sequence[float]) -> TileFormula:
     return t * (exponent - x * x).applied(Exp)
 
 
-# --- whole numbers, and what is none --------------------------------------------------------------
+# --- whole numbers, NaN and infinities ------------------------------------------------------------
 
 
 def rounded(x: TileFormula) -> TileFormula:
-    """The nearest whole number, of two the even one: no bits are left below those of `2**mantissa`.
+    """The nearest whole number, ties to even: `2**mantissa` leaves no bits for a fraction.
 
     The sign is that of `x`, of zero too.
     """
@@ -182,7 +182,7 @@ def rounded(x: TileFormula) -> TileFormula:
 
 
 def is_nan(x: TileFormula) -> TileFormula:
-    """Whether elements are NaN: what differs from itself."""
+    """Whether elements are NaN: unequal to themselves."""
     return x.differs(x)
 
 

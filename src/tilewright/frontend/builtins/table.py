@@ -1,4 +1,4 @@
-"""Which function lowers which builtin. A test asserts that none is missing."""
+"""The table from builtins to their lowerings. A test asserts that it is complete."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tilewright.lang import unsafe as raw
 
 __all__ = ["LOWERINGS"]
 
-# Every function of the language with what it becomes.
+# Every function of the language with its lowering.
 LOWERINGS: dict[Any, Callable[[Lowering, Arguments], Operand]] = {
     tw.zeros: creation.filled(0),
     tw.ones: creation.filled(1),

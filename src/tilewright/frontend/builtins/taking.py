@@ -1,8 +1,8 @@
-"""`tw.take_along_axis`: elements of a tile by their places along an axis.
+"""`tw.take_along_axis`: elements of a tile by their indices along an axis.
 
-Tile IR has no op that moves elements by a value. So each place is compared with the numbers of a
-few elements at a time, and the bits of the one that matches are kept: a loop over parts of the
-tile, with as many comparisons as places times elements. A place that no element has matches none.
+Tile IR has no op that moves elements by a value. So each index is compared with those of a few
+elements at a time, and the bits of the match are kept: a loop over parts of the tile, with as many
+comparisons as indices times elements. An index outside matches no element.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def lower_take_along_axis(lo: Lowering, call: Arguments) -> Operand:
 
 
 def _taken(x: TileFormula, indices: TileOperand, axis: int, padding: TileOperand) -> Operand:
-    """Bits that match a place, as [before, places, behind]; elsewhere the padding."""
+    """The matching bits, as [before, places, behind]; elsewhere the padding."""
     shape, dtype = indices.shape, x.dtype
     before, behind = prod(shape[:axis]), prod(shape[axis + 1 :])
     bits = _bits(x).reshaped(before, x.shape[axis], behind)
@@ -84,7 +84,7 @@ def _read_back(bits: TileFormula, dtype: type[DType]) -> TileFormula:
 
 
 def _matched(bits: TileFormula, places: TileFormula) -> TileFormula:
-    """The bits at each place: all that match, of which there is one at most, joined by `|`."""
+    """The bits at each index: all matches, of which there is at most one, joined by `|`."""
     lo, (before, extent, behind) = bits.lo, bits.shape
     number = places.shape[1]
     width = compared_at_once(extent, prod(places.shape))

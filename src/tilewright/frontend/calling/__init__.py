@@ -1,1 +1,1 @@
-"""Calls in a kernel: functions of the language, Python's own, and helpers that are inlined."""
+"""Calls in a kernel: functions of the language, Python's own, and inlined helpers."""

@@ -1,7 +1,7 @@
 """Arguments of a call, matched to parameters by the callee's own Python signature.
 
-The signatures are those of the typed declarations in `lang`, so what a type checker accepts and
-what the front end accepts is written once.
+The signatures are those of the typed declarations in `lang`, so type checkers and the front end
+share one declaration.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
     "spread",
 ]
 
-Place = tuple[ast.AST, Operand]  # an operand with the node it came from, for a caret
+Place = tuple[ast.AST, Operand]  # an operand with its node, for a caret
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The operands of one call by parameter name, with the node each came from."""
+    """The operands of one call by parameter name, with their nodes."""
 
     node: ast.Call
     bound: dict[str, Any]  # (node, operand) for each parameter that was given; variadics in tuples
@@ -73,12 +73,12 @@ class Arguments:
         return tuple(operand for _, operand in self.places(name))
 
 
-Lowers = Callable[[Lowering, Arguments], Operand]  # a rule: from a call to what it gives
+Lowers = Callable[[Lowering, Arguments], Operand]  # the lowering of a call to its result
 
 
 @dataclass(frozen=True)
 class PartialArguments:
-    """Arguments that a partial function brings along, in front of those of a call."""
+    """Arguments bound by a partial function, before those of a call."""
 
     positional: tuple[Place, ...] = ()
     keywords: tuple[tuple[str, Place], ...] = ()
@@ -90,7 +90,7 @@ _NOTHING = PartialArguments()
 def given_by(
     node: ast.Call, callee: FunctionOperand | BuiltinOperand | LambdaOperand
 ) -> PartialArguments:
-    """The arguments that a callee has already; `node` is what they are blamed on."""
+    """The arguments already bound to a callee; `node` is their location in messages."""
     if isinstance(callee, LambdaOperand):
         return _NOTHING
     named = tuple((name, (node, operand)) for name, operand in callee.keywords)
@@ -115,7 +115,7 @@ def bind(
 
 
 def spread(lo: Lowering, nodes: Sequence[ast.expr]) -> list[Place]:
-    """Expressions in order, where `*t` stands for the items of a tuple."""
+    """Expressions in order, with `*t` expanded to the items of a tuple."""
     found: list[Place] = []
     for node in nodes:
         if not isinstance(node, ast.Starred):
@@ -136,7 +136,7 @@ def bind_operands(
     operands: Sequence[Operand],
     given: PartialArguments = _NOTHING,
 ) -> Arguments:
-    """Match operands that are there already; `node` is what they are blamed on."""
+    """Match existing operands to a signature; `node` is their location in messages."""
     positional = [*given.positional, *((node, operand) for operand in operands)]
     return _matched(lo, node, callee, signature, positional, dict(given.keywords))
 

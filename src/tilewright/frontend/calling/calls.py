@@ -1,4 +1,4 @@
-"""Calls: functions of the language, methods, Python built-ins, and helpers, which are inlined."""
+"""Calls: functions of the language, methods, Python built-ins, and inlined helpers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["call"]
 
 
 def call(lo: Lowering, node: ast.Call) -> Operand:
-    """Lower a call by what is called."""
+    """Lower a call by the kind of its callee."""
     callee = lo.expression(node.func)
     if isinstance(callee, Method):
         return callee.lower(lo, node)
@@ -73,7 +73,7 @@ def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
         )
     operands = [lo.expression(item) for item in node.args]
     if all(isinstance(operand, Static) for operand in operands):
-        is_power = function is pow and len(operands) == 2  # which may have too many digits
+        is_power = function is pow and len(operands) == 2  # its result may have too many digits
         return (_power if is_power else computed_now)(lo, node, function, operands)
     rule = _PYTHON_RULES.get(function)
     if rule is None:
@@ -112,7 +112,7 @@ def _extremum(name: str) -> Callable[..., Operand]:
 
 
 def _of_two(*signs: ast.operator) -> Callable[..., Operand]:
-    """A function of two values that is an operator, or a pair of them."""
+    """A function of two values by an operator, or by a pair of them."""
 
     def rule(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         if len(operands) != 2:

@@ -1,9 +1,8 @@
-"""Functions that outlive the frame they stand in: the names they use travel with them.
+"""Closures: functions that outlive their frame, with the values of their free names.
 
-While its frame is open, a function inside a function looks its names up when it is called, as
-Python does. Where the frame ends, the values of its names are only those of the region in which it
-was inlined; a function that is returned takes them along as members, so a branch that hands it on
-hands on its values, and a loop carries them.
+While its frame is open, a nested function looks its names up when it is called, as Python does.
+After the frame ends, its values are visible only in the region in which it was inlined; a returned
+function has them as members, so branches and loops carry its values with it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _Functions = tuple[ast.AST, ...]
 
 
 def find(frame: Frame, name: str) -> tuple[Frame, Operand] | None:
-    """What a name means in a frame, and the frame it belongs to; None if it is no local name."""
+    """The operand of a name in a frame, and the frame of the name; None if it is no local name."""
     while True:
         if name in frame.scope:
             return frame, frame.scope[name]
@@ -36,9 +35,9 @@ def find(frame: Frame, name: str) -> tuple[Frame, Operand] | None:
 
 
 def closed(frame: Frame, operand: Operand, around: _Functions = ()) -> Operand:
-    """The operand as it leaves a frame that ends: functions in it take the frame's names along.
+    """The operand after its frame ends: functions in it capture the frame's names.
 
-    `around` are the functions that are being closed: one that uses itself is not followed, since
+    `around` are the functions that are being closed: one that uses itself is left open, since
     calling it is refused as recursion.
     """
     if isinstance(operand, LambdaOperand):
@@ -61,7 +60,7 @@ def _closed_function(frame: Frame, function: LambdaOperand, around: _Functions) 
     for name in _free_names(function.node):
         found = None if name in taken else find(function.frame, name)
         if found is None or found[0] is not frame or isinstance(found[1], (Unset, Poison)):
-            continue  # an unset name keeps its reason, which the ended frame still tells
+            continue  # an unset name keeps its reason, which the ended frame still has
         taken[name] = closed(frame, found[1], (*around, function.node))
     if len(taken) == len(function.names):
         return function
@@ -69,7 +68,7 @@ def _closed_function(frame: Frame, function: LambdaOperand, around: _Functions) 
 
 
 def _free_names(node: ast.Lambda | ast.FunctionDef) -> dict[str, None]:
-    """Names that a function uses and neither takes nor sets, in order."""
+    """Free names of a function, in order."""
     body: Iterable[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
     given = node.args
     own = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
@@ -80,13 +79,13 @@ def _free_names(node: ast.Lambda | ast.FunctionDef) -> dict[str, None]:
 
 
 def _used_names(node: ast.AST) -> Iterator[str]:
-    """Names that an expression or a statement looks up, those of functions inside included."""
+    """Names that an expression or a statement reads, those of nested functions included."""
     if isinstance(node, (ast.Lambda, ast.FunctionDef)):
         yield from _free_names(node)
     elif isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Load):
             yield node.id
     else:
-        # `x += 1` looks up what it sets, but that name is the function's own.
+        # `x += 1` reads its target, but that name is the function's own.
         for inner in ast.iter_child_nodes(node):
             yield from _used_names(inner)

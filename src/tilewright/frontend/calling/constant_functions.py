@@ -1,7 +1,7 @@
-"""Python's own functions and methods of numbers and strings that are known now.
+"""Constant folding of Python's own functions and methods of numbers and strings.
 
-Each takes bounded time for any constant that a kernel can hold, which is why they are listed one by
-one. On values of the kernel there is a function of the language instead.
+The list has only functions that take bounded time for any constant of a kernel. For values of the
+kernel there is a function of the language instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.lang import functions
 
 __all__ = ["MATHEMATICS", "computed_now", "method_of_constant", "refuse_values"]
 
-# What `math` computes of constants.
+# Functions of `math` on constants.
 MATHEMATICS: tuple[Callable[..., Any], ...] = (
     math.acos, math.asin, math.atan, math.atan2, math.cbrt, math.ceil, math.copysign, math.cos,
     math.cosh, math.erf, math.exp, math.exp2, math.expm1, math.fabs, math.floor, math.fmod,
@@ -38,7 +38,7 @@ _METHODS: dict[type, tuple[str, ...]] = {
 def computed_now(
     lo: Lowering, node: ast.Call, function: Callable[..., Any], operands: list[Operand]
 ) -> Operand:
-    """What a function of Python gives for constants; a pair, as of `divmod`, is a tuple."""
+    """The result of a Python function on constants; a pair, as of `divmod`, is a tuple."""
     values = [operand.value for operand in operands if isinstance(operand, Static)]
     try:
         result = function(*values)
@@ -52,7 +52,7 @@ def computed_now(
 def refuse_values(
     lo: Lowering, node: ast.Call, function: Callable[..., Any], operands: list[Operand]
 ) -> NoReturn:
-    """Say that a function is for constants, and what there is for the rest."""
+    """Refuse a constant function on values of the kernel, and name the alternative."""
     name = function.__name__
     shown = f"math.{name}" if function in MATHEMATICS else name
     given = next(operand for operand in operands if not isinstance(operand, Static))
@@ -63,7 +63,7 @@ def refuse_values(
 
 
 def method_of_constant(owner: Operand, name: str) -> Method | None:
-    """`n.bit_length()` and its like, if there is such a method of a constant."""
+    """`n.bit_length()` and the like, if a constant has such a method."""
     if not isinstance(owner, Static):
         return None
     kind = next((kind for kind in _METHODS if isinstance(owner.value, kind)), None)

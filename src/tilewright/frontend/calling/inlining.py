@@ -1,4 +1,4 @@
-"""Functions of the author: the body of a plain function or a lambda in place of a call."""
+"""Inlining: the body of a plain function or a lambda in place of a call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["applied", "called", "signature_of"]
 
 
 def called(lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand) -> Operand:
-    """A call as it is written."""
+    """Inline a call in the source."""
     given = given_by(node, callee)
     arguments = bind(lo, node, callee.name, signature_of(lo, node, callee), given)
     return _inlined(lo, node, callee, arguments)
@@ -47,7 +47,7 @@ def applied(
     callee: FunctionOperand | LambdaOperand,
     operands: Sequence[Operand],
 ) -> Operand:
-    """A function called by something of the language, with operands that are there already."""
+    """Inline a call by a builtin, with operands that exist already."""
     signature, given = signature_of(lo, node, callee), given_by(node, callee)
     arguments = bind_operands(lo, node, callee.name, signature, operands, given)
     return _inlined(lo, node, callee, arguments)
@@ -56,7 +56,7 @@ def applied(
 def signature_of(
     lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand
 ) -> inspect.Signature:
-    """How a function of the author is called."""
+    """The signature of a function of the author's."""
     if isinstance(callee, FunctionOperand):
         return _own_signature(callee.function)  # pyright: ignore[reportArgumentType] as in capture
     given = callee.node.args
@@ -74,7 +74,7 @@ def signature_of(
 
 
 def _own_signature(function: FunctionType) -> inspect.Signature:
-    """The parameters in the `def` that is inlined, also where `__signature__` says others."""
+    """The parameters of the inlined `def`, even if `__signature__` differs."""
     code, namespace = function.__code__, function.__globals__
     plain = FunctionType(code, namespace, None, function.__defaults__, function.__closure__)
     plain.__kwdefaults__ = function.__kwdefaults__
@@ -102,7 +102,7 @@ def _inlined(
 def _inlined_here(
     lo: Lowering, node: ast.Call, callee: LambdaOperand, scope: Scope, calls: tuple[Span, ...]
 ) -> Operand:
-    """A function that sees the names of the one it stands in, as they are now."""
+    """Inline a nested function, which reads the current names of its frame."""
     inner, source = callee.node, callee.frame.source
     if inner in lo.open_functions:
         lo.reject(TooDeep, node, callee.name)
@@ -119,7 +119,7 @@ def _inlined_here(
 
 
 def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunction:
-    """The text of a function, which must not be open already."""
+    """The source of a function, which must not be open already."""
     if callee.function in lo.open_functions:
         lo.reject(TooDeep, node, callee.name)
     try:
@@ -131,7 +131,7 @@ def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunc
 
 
 def _parameter(lo: Lowering, arguments: Arguments, parameter: inspect.Parameter) -> Operand:
-    """What a parameter of an inlined function is bound to."""
+    """The operand of a parameter of an inlined function."""
     name = parameter.name
     if parameter.kind is inspect.Parameter.VAR_KEYWORD:
         lo.reject(
@@ -162,7 +162,7 @@ def _lower_body(lo: Lowering, frame: Frame) -> Operand:
 
 
 def _result(lo: Lowering, frame: Frame) -> Operand:
-    """What a function gives, whose body has been lowered."""
+    """The result of a function whose body has been lowered."""
     result = frame.scope.get(RESULT, Static(None))
     name, node = frame.node.name, frame.node
     if isinstance(result, Unset):

@@ -1,1 +1,1 @@
-"""Control flow of a kernel: statements, branches, loops, and the names they carry."""
+"""Control flow of a kernel: statements, branches, loops, and their carried names."""

@@ -1,7 +1,7 @@
-"""`assert condition, "message"`: reported by the kernel, and otherwise without effect.
+"""`assert condition, "message"`: reported by the kernel, without any other effect.
 
-A false assertion stops nothing and proves nothing: the block runs on, and what follows knows no
-more than before.
+A false assertion stops nothing and proves nothing: the block runs on, and the condition is no fact
+in the code after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["assert_statement"]
 
 
 def assert_statement(lo: Lowering, node: ast.Assert) -> None:
-    """Report where a condition is false, or one element of a tile of conditions."""
+    """Report a false condition, or a false element of a tile of conditions."""
     condition = lo.expression(node.test)
     if isinstance(condition, TileOperand) and condition.shape:
         if condition.dtype is not bool_:

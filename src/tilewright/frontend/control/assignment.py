@@ -1,4 +1,4 @@
-"""What is assigned to names: one by one, or unpacked."""
+"""Assignment to names: one by one, or unpacked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["assign", "refuse_target"]
 
 
 def assign(lo: Lowering, target: ast.expr, operand: Operand) -> None:
-    """Give names what is assigned to them."""
+    """Bind the names of a target to an operand."""
     if isinstance(target, ast.Name):
         if isinstance(operand, TileOperand) and not operand.value.hint:
             operand.value.hint = target.id
@@ -40,7 +40,7 @@ def assign(lo: Lowering, target: ast.expr, operand: Operand) -> None:
 
 
 def refuse_target(lo: Lowering, target: ast.expr) -> NoReturn:
-    """Assignment to a part of something: `t[0] = …`, `p[i] = …`, `x.field = …`."""
+    """Refuse assignment to a part of an object: `t[0] = …`, `p[i] = …`, `x.field = …`."""
     if isinstance(target, (ast.Subscript, ast.Attribute)):
         owner = lo.expression(target.value)
         if isinstance(owner, AccumOperand):

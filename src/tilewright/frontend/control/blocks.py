@@ -1,4 +1,4 @@
-"""`with`: the block that allows what cannot be checked is the only one of its kind."""
+"""`with`: the unsafe block is the only context manager of kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["with_statement"]
 
 
 def with_statement(lo: Lowering, node: ast.With) -> None:
-    """The one context manager that kernels have."""
+    """Lower the one context manager that kernels have."""
     reason = reason_of(lo, node)
     outer, lo.frame.unsafe_reason = lo.frame.unsafe_reason, reason
     try:

@@ -13,7 +13,7 @@ __all__ = ["if_statement"]
 
 
 def if_statement(lo: Lowering, node: ast.If) -> None:
-    """A branch; one whose condition is known now is taken now."""
+    """Lower a branch; a compile-time condition selects one arm."""
     condition = truth(lo, node.test, lo.expression(node.test))
     if isinstance(condition, Static):
         statements(lo, node.body if condition.value else node.orelse)

@@ -1,8 +1,8 @@
-"""One name that a loop carries: what it starts as, what it is inside, what a turn hands on.
+"""A loop-carried name: its initial value, its block arguments, its value after an iteration.
 
 Leaves of an aggregate that are tiles or numbers are carried; constants beside them (None, a dtype,
-a function) stay what they are; with any other leaf (a partition, a minted index) the name cannot
-be carried.
+a function) are loop-invariant; with any other leaf (a partition, a minted index) the name cannot be
+carried.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tilewright.ir.ops.shape import Constant
 
 __all__ = ["Carried", "LoopNode", "carried", "learn_of_exit", "not_handed_on", "zero_like"]
 
-# The statements that become loops.
+# The AST nodes of loops.
 LoopNode = ast.For | ast.While
 
 _CONSTANTS = (BuiltinOperand, DTypeOperand, FunctionOperand, PythonFunction, Static)
 
 
 def learn_of_exit(learned: Learned, item: Carried, after: Operand | None) -> bool:
-    """Note dtypes that literals met on the way to an end of the body; whether any did."""
+    """Record dtypes that literals met on the way to an end of the body; whether any did."""
     if after is None or isinstance(after, (Unset, Poison)):
         return False
     replaced = item.name != RESULT and _has_functions(item.initial)
@@ -66,24 +66,24 @@ def learn_of_exit(learned: Learned, item: Carried, after: Operand | None) -> boo
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that a loop hands on from one turn to the next."""
+    """A name that a loop carries from one iteration to the next."""
 
     name: str
     initial: Operand
 
     @property
     def tiles(self) -> tuple[TileOperand, ...]:
-        """What it starts as, leaf by leaf."""
+        """Its initial value, leaf by leaf."""
         return tuple(tile for _, tile in leaves(self.initial) if isinstance(tile, TileOperand))
 
     def leaf(self, place: int) -> Operand | None:
-        """One leaf of what it starts as."""
+        """One leaf of its initial value."""
         return next(
             (leaf for at, (_, leaf) in enumerate(leaves(self.initial)) if at == place), None
         )
 
     def held_by(self, values: Iterator[Value]) -> Operand:
-        """The name as values of the loop hold it."""
+        """The operand of the name for given SSA values."""
 
         def hold(leaf: Operand) -> Operand:
             if not isinstance(leaf, TileOperand):
@@ -97,7 +97,7 @@ class Carried:
     def handed_on(
         self, lo: Lowering, loop: LoopNode, after: Operand | None
     ) -> tuple[TileOperand, ...]:
-        """The name at the end of a turn, as tiles of the types that it started with."""
+        """The name at the end of an iteration, as tiles of its initial types."""
         if isinstance(after, Poison):
             raise Derived
         if after is None or isinstance(after, Unset):
@@ -133,7 +133,7 @@ def _fitted_tile(
 
 
 def _last_assignment(loop: LoopNode, name: str) -> ast.AST:
-    """Where the body of a loop last sets a name."""
+    """The last assignment to a name in the body of a loop."""
     found: ast.AST = loop.target if isinstance(loop, ast.For) else loop.test
     for inner in (inner for statement in loop.body for inner in ast.walk(statement)):
         if isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store):
@@ -144,7 +144,7 @@ def _last_assignment(loop: LoopNode, name: str) -> ast.AST:
 def carried(
     lo: Lowering, loop: LoopNode, name: str, operand: Operand, learned: Learned
 ) -> Carried | None:
-    """A name as a loop carries it, or None if it cannot."""
+    """A name as a loop carries it, or None if it cannot be carried."""
     if isinstance(operand, (Poison, Unset)) or _stuck(operand) is not None:
         return None
     if name in learned.dropped:
@@ -163,14 +163,14 @@ def carried(
 
 
 def _has_functions(operand: Operand) -> bool:
-    """Whether it is, or holds, a function from inside a kernel or a helper."""
+    """Whether an operand is, or holds, a nested function."""
     if isinstance(operand, Aggregate):
         return any(map(_has_functions, operand.items))
     return isinstance(operand, LambdaOperand)
 
 
 def _stuck(operand: Operand) -> tuple[str, Operand] | None:
-    """The leaf that keeps a name from being carried, and where it is."""
+    """The leaf that cannot be carried, and its path."""
     for path, leaf in leaves(operand):
         is_number = isinstance(leaf, TileOperand) or is_static_number(leaf)
         if not is_number and not (path and isinstance(leaf, _CONSTANTS)):
@@ -179,7 +179,7 @@ def _stuck(operand: Operand) -> tuple[str, Operand] | None:
 
 
 def not_handed_on(before: Operand) -> Operand:
-    """What a name is in a loop that sets it, if it was something that a loop cannot carry."""
+    """The operand, in a loop, of an assigned name that the loop cannot carry."""
     if isinstance(before, (Poison, Unset)):
         return before
     stuck = _stuck(before)
@@ -190,7 +190,7 @@ def not_handed_on(before: Operand) -> Operand:
 
 
 def zero_like(lo: Lowering, operands: Iterable[Operand]) -> Operand:
-    """Something of the type that all these operands can have, to start with."""
+    """An initial value of the type that all these operands can have."""
     first, *others = operands
     columns = zip(*(list(leaves(operand)) for operand in (first, *others)), strict=False)
     return refilled(first, iter([_zero(lo, [leaf for _, leaf in column]) for column in columns]))

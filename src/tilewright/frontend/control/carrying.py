@@ -1,9 +1,9 @@
-"""What a loop hands on from one turn to the next, and out of it.
+"""Loop-carried names: block arguments and results of loops.
 
-A loop carries the names that its body assigns and that had a value before; what first gets a value
-inside has none afterwards, since the body may never run, unless every way out has set it. A
-helper's `return` inside a loop leaves the loop with two hidden names. Which loop it is, what its
-target means and which op it becomes is for the caller to say.
+A loop carries the names that its body assigns and that had a value before; a name first assigned
+inside is unset afterwards, since the body may never run, unless every way out has assigned it. A
+helper's `return` inside a loop leaves the loop with two hidden names. A `LoopShape` of the caller
+defines the target and the op.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = ["LoopShape", "run_loop"]
 
 @dataclass(frozen=True)
 class LoopShape:
-    """What differs between loops: its counters, what the target is, which op it becomes.
+    """The kind of a loop: its counters, its target, and its op.
 
-    `enter` is given the body's block, whose first arguments are the counters, and says what the
-    loop's target is; `leave` is given what is carried at first and the finished body, adds the op
-    and says what is carried at last. Without `leave` the loop is endless, but for its breaks.
+    `enter` takes the body's block, whose first arguments are the counters, and returns the loop's
+    target; `leave` takes the initial values and the finished body, adds the op and returns its
+    results. Without `leave` the loop ends by its breaks alone.
     """
 
     counters: tuple[type[DType], ...]
@@ -73,16 +73,16 @@ class _Body:
 
     block: Block
     carried: tuple[Carried, ...]
-    entering: Scope  # what each carried name is at the top
+    entering: Scope  # carried names at the start of the body
     exits: tuple[LoopExit, ...]
 
     @property
     def breaks(self) -> tuple[LoopExit, ...]:
-        """The ways out that can be reached."""
+        """The reachable ways out."""
         return tuple(one for one in self.exits if one.jump is Break)
 
     def at_exit(self, one: LoopExit, name: str) -> Operand | None:
-        """What a carried name is at an end of a turn."""
+        """The operand of a carried name at an end of an iteration."""
         if name == RETURNED:
             return Static(one.returns)
         if one.scope is None or (name == RESULT and not one.returns):
@@ -91,10 +91,10 @@ class _Body:
 
 
 def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
-    """Lower a loop's body, with what it carries, and leave the names as they are behind it."""
+    """Lower a loop with its carried names, and bind the names after it."""
     before = dict(lo.frame.scope)
     learned = _learned_before(lo, node)
-    while True:  # what a literal meets in the body is known behind it, and the body is redone
+    while True:  # the dtype of a literal is known after the body, which is then lowered again
         problems = len(lo.problems)
         body = _lowered(lo, node, shape, before, learned)
         if len(lo.problems) > problems or not _learn(lo, body, learned):
@@ -113,10 +113,10 @@ def run_loop(lo: Lowering, node: LoopNode, shape: LoopShape) -> None:
 
 
 def _learned_before(lo: Lowering, node: LoopNode) -> Learned:
-    """What an earlier lowering of this loop learned, at this very place.
+    """The facts that an earlier lowering of this loop learned, in the same context.
 
-    A loop that learns something is lowered again, and the loops inside it with it. They begin with
-    what they know, or each loop around them would double the work.
+    A loop that learns a fact is lowered again, and the loops inside it with it. Inner loops start
+    from their facts, or each loop around them would double the work.
     """
     place = lo.frame.calls, tuple(lo.turns), node
     learned = lo.learned.setdefault(place, Learned())
@@ -137,7 +137,7 @@ def _lowered(
     frame.scope = {**before, **_not_carried(lo, node, before), **entering}
     frame.scope.pop(RESULT, None)
     if RETURNED in entering:
-        frame.scope[RETURNED] = Static(False)  # or the loop would have ended
+        frame.scope[RETURNED] = Static(False)  # otherwise the loop would have ended
     with _turn(frame) as exits, lo.builder.inside(Block((*counters, *values))) as block:
         _bind_target(lo, node, shape.enter(block))
         statements(lo, node.body)
@@ -149,7 +149,7 @@ def _lowered(
 
 @contextmanager
 def _turn(frame: Frame) -> Iterator[list[LoopExit]]:
-    """Inside, `break` and `continue` mean this loop."""
+    """A context in which `break` and `continue` belong to this loop."""
     outer = frame.exits, frame.unrolled
     frame.exits, frame.unrolled = [], None
     try:
@@ -169,7 +169,7 @@ def _carried(lo: Lowering, node: LoopNode, before: Scope, learned: Learned) -> t
 
 
 def _returns(node: LoopNode) -> bool:
-    """Whether a `return` stands in the body of a loop; a nested function has its own."""
+    """Whether the body of a loop contains a `return`; that of a nested function does not count."""
     pending: list[ast.AST] = [*node.body]
     while pending:
         inner = pending.pop()
@@ -181,7 +181,7 @@ def _returns(node: LoopNode) -> bool:
 
 
 def _not_carried(lo: Lowering, node: LoopNode, before: Scope) -> Scope:
-    """A later turn does not see what a name that the body sets was before."""
+    """The assigned names that the loop does not carry: unset in its body."""
     names = [name for name in lo.assigned_in(node) if name in before]
     return {name: not_handed_on(before[name]) for name in names}
 
@@ -201,7 +201,7 @@ def _bind_target(lo: Lowering, node: LoopNode, operand: Operand | None) -> None:
 
 
 def _learn(lo: Lowering, body: _Body, learned: Learned) -> bool:
-    """Note what only the body could tell; whether that was anything."""
+    """Record facts that need the lowered body; whether there are any."""
     found = [
         learn_of_exit(learned, item, body.at_exit(one, item.name))
         for item in body.carried
@@ -215,16 +215,16 @@ def _learn(lo: Lowering, body: _Body, learned: Learned) -> bool:
 
 
 def _is_fixed(results: list[Operand]) -> bool:
-    """Whether a helper returns the same constant wherever it returns."""
+    """Whether a helper returns the same constant at every `return`."""
     has_tiles = any(isinstance(leaf, TileOperand) for _, leaf in leaves(results[0]))
     return not has_tiles and all(is_same_constant(result, results[0]) for result in results)
 
 
-# --- behind the loop ------------------------------------------------------------------------------
+# --- after the loop -------------------------------------------------------------------------------
 
 
 def _add_loop(lo: Lowering, node: LoopNode, shape: LoopShape, body: _Body) -> tuple[Value, ...]:
-    """Add the jumps, which hand on what is carried, and the loop."""
+    """Add the jumps, with the carried values as operands, and the loop."""
     extra = _set_by_every_break(body) if shape.leave is None else ()
     for one in body.exits:
         with lo.builder.inside(one.block), lo.at(one.node):
@@ -268,7 +268,7 @@ def _target_names(node: LoopNode) -> list[str]:
 
 
 def _after_loop(node: LoopNode, name: str, before: Scope, body: _Body) -> Operand:
-    """What is left of a name that a loop sets and does not hand on."""
+    """The operand of a name that a loop assigns and does not carry."""
     start = before.get(name)
     ends = [one.scope.get(name) for one in body.exits if one.scope is not None]
     if any(isinstance(end, Poison) for end in ends):
@@ -285,14 +285,14 @@ def _after_loop(node: LoopNode, name: str, before: Scope, body: _Body) -> Operan
 
 
 def _go_on_if_returned(lo: Lowering, node: LoopNode, shape: LoopShape, body: _Body) -> None:
-    """Behind a loop in which a helper may have returned."""
+    """Lower the code after a loop in which a helper may have returned."""
     returned = [one for one in body.breaks if one.returns]
     if not returned:
         if RETURNED in body.entering:
             lo.frame.scope[RETURNED] = Static(False)
         return
     if RESULT not in body.entering and returned[0].scope is not None:
-        result = returned[0].scope[RESULT]  # the same wherever it returns
+        result = returned[0].scope[RESULT]  # the same at every `return`
         unset = left_behind(result) or _left_in_loop(result)
         lo.frame.scope[RESULT] = unset or result
     if shape.leave is None and len(returned) == len(body.breaks):
@@ -301,7 +301,7 @@ def _go_on_if_returned(lo: Lowering, node: LoopNode, shape: LoopShape, body: _Bo
 
 
 def _left_in_loop(operand: Operand) -> Unset | None:
-    """Why a piece does not come out of a loop: it may be that of one step of a walk."""
+    """Why a piece is not visible after a loop: it may be that of one step of a walk."""
     for _, leaf in leaves(operand):
         if isinstance(leaf, PieceOperand):
             return Unset(f"a piece of {leaf} ends with the loop", "use it inside the loop")

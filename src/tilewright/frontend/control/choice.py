@@ -1,7 +1,7 @@
-"""Values that depend on a condition in an expression: `a if c else b`, `and`/`or`, `a < b < c`.
+"""Conditional expressions: `a if c else b`, `and`/`or`, `a < b < c`.
 
-When nothing in the dependent part can be noticed (no memory, no check), both parts are computed
-and one is selected; otherwise the part runs under a real branch.
+If the conditional part is pure (no memory, no check), both parts are computed and one is selected;
+otherwise the part runs under a branch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["bool_op", "compare", "if_expression"]
 
 
 def can_be_noticed(block: Block) -> bool:
-    """Whether running these ops in vain could be seen or could fail a check."""
+    """Whether these ops have an effect or may fail a check."""
     return any(
         inner.effect is not Effect.NONE or isinstance(inner, (BoundsCheck, DivisorCheck))
         for op in block.ops
@@ -35,9 +35,9 @@ def can_be_noticed(block: Block) -> bool:
 
 
 def bool_op(lo: Lowering, node: ast.BoolOp) -> Operand:
-    """`and`, `or`: the right side runs only when it matters, if that can be noticed.
+    """`and`, `or`: a right side with effects runs only if the left one does not decide.
 
-    Of constants it is the deciding one, as in Python; of anything else a truth value.
+    For constants the result is the deciding one, as in Python; otherwise a truth value.
     """
     is_and = isinstance(node.op, ast.And)
     first, *others = node.values
@@ -56,12 +56,12 @@ def bool_op(lo: Lowering, node: ast.BoolOp) -> Operand:
 
 
 def compare(lo: Lowering, node: ast.Compare) -> Operand:
-    """`a < b <= c`: neighbouring pairs, all true; what follows a false one is not computed."""
+    """`a < b <= c`: neighbouring pairs, all true; operands after a false pair are not computed."""
     return _chained(lo, node, lo.expression(node.left), 0)
 
 
 def _chained(lo: Lowering, node: ast.Compare, left: Operand, first: int) -> Operand:
-    """The pairs of a chain from the one at `first` on, whose left side is there already."""
+    """The pairs of a chain from `first` on, whose left operand is lowered already."""
     right = lo.expression(node.comparators[first])
     result = compared(lo, node, node.ops[first], left, right)
     if first + 1 == len(node.ops) or (isinstance(result, Static) and not result.value):
@@ -104,7 +104,7 @@ def _guarded(
 
 
 def if_expression(lo: Lowering, node: ast.IfExp) -> Operand:
-    """`a if condition else b`; with a condition known now, one side is not even looked at."""
+    """`a if condition else b`; a compile-time condition lowers one side alone."""
     condition = truth(lo, node.test, lo.expression(node.test))
     if isinstance(condition, Static):
         return lo.expression(node.body if condition.value else node.orelse)

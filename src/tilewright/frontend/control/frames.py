@@ -1,4 +1,4 @@
-"""A function that is being lowered: what its names are, and where control can go from here."""
+"""Frames: a function that is being lowered, its names, and its jumps."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ __all__ = [
     "Unrolled",
 ]
 
-# What the names of a function are at one place.
+# Operands of the names of a function at one point.
 Scope = dict[str, Operand]
 
 # A hidden name of a helper's scope: whether it has returned.
 RETURNED = "returned?"
 
-# A hidden name of a helper's scope: what it has returned, where it has.
+# A hidden name of a helper's scope: its result, once it has returned.
 RESULT = "result?"
 
 
 class Departure(Enum):
     """How control left the statements that are being lowered."""
 
-    JUMPED = auto()  # the IR's block ends in a jump
-    SKIPPING = auto()  # the block goes on, but what follows in the source is not for it
+    JUMPED = auto()  # the block of the IR ends in a jump
+    SKIPPING = auto()  # the block continues, but skips the rest of the source
 
 
 @dataclass(frozen=True, eq=False)
 class LoopExit:
-    """An end of a turn of a loop, whose jump is added when the loop knows what it carries."""
+    """An end of an iteration; its jump is added when the carried names are known."""
 
     jump: type[Break | Continue]
     node: ast.AST
     block: Block
-    scope: Scope | None  # None: it is never reached, and hands on what came in
-    returns: bool = False  # it is a `return` of a helper, which goes on behind the loop
+    scope: Scope | None  # None: unreachable, and carries the incoming values
+    returns: bool = False  # a `return` of a helper, which continues after the loop
 
 
 @dataclass(eq=False)
 class Learned:
-    """What is known about a loop only when its body has been lowered once."""
+    """Facts about a loop that are known only after its body has been lowered once."""
 
     dtypes: dict[tuple[str, int], type[DType]] = field(default_factory=dict)  # by name and leaf
-    results: list[Operand] = field(default_factory=list)  # that a helper returns from inside
-    result: Operand | None = None  # something of their type, to start with
-    dropped: set[str] = field(default_factory=set)  # functions that a turn replaces by others
+    results: list[Operand] = field(default_factory=list)  # of the helper's `return`s inside
+    result: Operand | None = None  # an initial value of their type
+    dropped: set[str] = field(default_factory=set)  # functions that an iteration replaces by others
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """A loop that is no loop of the IR: hidden names say that its turn, or all of it, is over."""
+    """An unrolled loop: hidden names are true where an iteration, or the whole loop, is over."""
 
     turn_over: str
     all_over: str
@@ -82,7 +82,7 @@ class Arm:
 
     @property
     def has_returned(self) -> bool:
-        """Whether no path through it goes on behind it in its function."""
+        """Whether every path through it has returned."""
         returned = self.scope.get(RETURNED)
         return (
             self.left is Departure.SKIPPING
@@ -93,7 +93,7 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class OpenBranch:
-    """A branch that one arm has left, where lowering goes on inside the other."""
+    """A branch that one arm has left; lowering continues inside the other arm."""
 
     node: ast.AST
     condition: TileOperand
@@ -105,18 +105,18 @@ class OpenBranch:
 
 @dataclass(eq=False)
 class Frame:
-    """One function whose body is being lowered: the kernel, or a helper inlined into it."""
+    """A function whose body is being lowered: the kernel, or a helper inlined into it."""
 
     source: SourceFunction
     scope: Scope
     calls: tuple[Span, ...] = ()
     left: Departure | None = None
     exits: list[LoopExit] | None = None  # of the innermost loop of the IR, if there is one
-    unrolled: Unrolled | None = None  # the loop that `break` means, if it is no loop of the IR
+    unrolled: Unrolled | None = None  # the loop of a `break`, if it is unrolled
     skips: list[str] = field(default_factory=list)  # hidden names that are true where code is over
     opened: list[OpenBranch] = field(default_factory=list)
-    callee: LambdaOperand | None = None  # a function inside the source function, if it is that
-    unsafe_reason: str | None = None  # of the unsafe block around the current statement
+    callee: LambdaOperand | None = None  # the nested function, if it is one
+    unsafe_reason: str | None = None  # of the enclosing unsafe block
 
     @property
     def node(self) -> ast.FunctionDef:
@@ -126,10 +126,10 @@ class Frame:
 
     @property
     def is_inlined(self) -> bool:
-        """Whether it is a helper: its `return` goes on behind the call."""
+        """Whether it is a helper: its `return` continues after the call."""
         return bool(self.calls)
 
     def is_over(self) -> bool:
-        """Whether a hidden name says that no path goes on here."""
+        """Whether a hidden name shows that no path continues here."""
         found = (self.scope.get(name) for name in self.skips)
         return any(isinstance(operand, Static) and operand.value for operand in found)

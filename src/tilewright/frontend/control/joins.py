@@ -1,10 +1,11 @@
-"""What the names are after two arms of a branch, either of which may have left.
+"""Joins: the names after the two arms of a branch, either of which may have left.
 
 An arm leaves in one of two ways. It *jumps* where the IR has a jump for it: `break` and `continue`
-of a loop, `return` of the kernel. Then the other arm alone says what the names are. Or it *skips*:
-a helper is inlined and an unrolled loop is no loop, so the IR has no jump for a `return` out of
-the one or a `break` out of the other. Then a hidden name says that what follows is not for this
-path; what follows goes into the other arm, or, where that is not enough, under a branch of its own.
+of a loop, `return` of the kernel. Then the other arm alone defines the names. Or it *skips*: a
+helper is inlined and an unrolled loop is no loop, so the IR has no jump for a `return` out of the
+one or a `break` out of the other. Then a hidden name is true on this path, which skips the code
+after the branch; that code goes into the other arm, or, where that does not suffice, under a branch
+of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["join", "left_behind"]
 def join(
     lo: Lowering, node: ast.AST, condition: TileOperand, arms: tuple[Arm, Arm], before: Scope
 ) -> None:
-    """Add the branch and go on behind it with what the names are there."""
+    """Add the branch and bind the names after it."""
     then, orelse = arms
     if then.left is orelse.left is Departure.JUMPED:
         _add_branch(lo, condition, arms, ())
@@ -45,7 +46,7 @@ def join(
 
 
 def _end_unreachable(lo: Lowering, node: ast.AST) -> None:
-    """End a block whose end is never reached: the IR wants a jump there all the same."""
+    """Terminate an unreachable block, since the IR needs a terminator there too."""
     if lo.frame.exits is None:
         lo.builder.add(Return())
     else:
@@ -59,7 +60,7 @@ def _add_branch(
     arms: tuple[Arm, Arm],
     tiles: tuple[TileOperand, ...],
 ) -> tuple[TileOperand, ...]:
-    """A branch of which at most one side goes on, and what that side gives."""
+    """Add a branch of which at most one side continues, and return that side's results."""
     then, orelse = arms
     for arm in arms:
         if arm.left is not Departure.JUMPED:
@@ -81,7 +82,7 @@ def _add_branch(
 def _go_on_with_one(
     lo: Lowering, condition: TileOperand, arms: tuple[Arm, Arm], before: Scope
 ) -> None:
-    """Behind a branch that one side left, every name is what the other side made it."""
+    """After a branch that one side left, every name has its value from the other side."""
     then, orelse = arms
     stays = orelse if then.left is Departure.JUMPED else then
     changed = [name for name in stays.scope if stays.scope[name] is not before.get(name)]
@@ -101,12 +102,12 @@ def _go_on_with_one(
     lo.frame.left = stays.left
 
 
-# Operands that hold numbers computed where they were made.
+# Operands with SSA values that are local to their region.
 _LOCAL = (Method, PiecePartition, PointerOperand, WalkRange)
 
 
 def left_behind(operand: Operand) -> Unset | None:
-    """Why something that was made in a branch, or in a loop, does not come out of it."""
+    """Why an operand made in a branch, or in a loop, is not visible after it."""
     for path, leaf in leaves(operand):
         if isinstance(leaf, _LOCAL):
             made = f"it {'holds' if path else 'is'} {leaf}, made in a branch or a loop"
@@ -114,11 +115,11 @@ def left_behind(operand: Operand) -> Unset | None:
     return None
 
 
-# --- both arms give names -------------------------------------------------------------------------
+# --- both arms define names -----------------------------------------------------------------------
 
 
 def _join_names(lo: Lowering, node: ast.AST, condition: TileOperand, arms: tuple[Arm, Arm]) -> None:
-    """One value for each name that an arm may have set; neither has jumped."""
+    """One value for each name that an arm may have assigned; neither has jumped."""
     then, orelse = arms
     scope = dict(orelse.scope)
     plans: list[tuple[str, Merged]] = []
@@ -161,14 +162,14 @@ def _one_value(
 
 
 def _is_idle(arm: Arm, other: Arm, name: str) -> bool:
-    """Whether nobody can ever look at what a name is at the end of an arm."""
+    """Whether the value of a name at the end of an arm is dead."""
     if name == RESULT:
         return name not in arm.scope
     return name != RETURNED and arm.has_returned and not other.has_returned
 
 
 def _idle_value(lo: Lowering, arm: Arm, other: Operand | None) -> Operand | None:
-    """Anything at all, of the type that the name has in the other arm."""
+    """A placeholder of the type that the name has in the other arm."""
     if other is None or isinstance(other, Unset):
         return other
     unset = left_behind(other)

@@ -1,4 +1,4 @@
-"""`break`, `continue`, `return`: where control goes, and what it takes along."""
+"""Jumps: `break`, `continue`, `return`, and their operands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def break_statement(lo: Lowering, node: ast.Break) -> None:
 
 
 def continue_statement(lo: Lowering, node: ast.Continue) -> None:
-    """Go on with the next turn of the innermost loop."""
+    """Continue with the next iteration of the innermost loop."""
     _leave_loop(lo, node, Continue)
 
 
@@ -37,7 +37,7 @@ def _leave_loop(lo: Lowering, node: ast.AST, jump: type[Break | Continue]) -> No
 
 
 def return_statement(lo: Lowering, node: ast.Return) -> None:
-    """End the kernel's block, or go on behind the call of a helper with a value."""
+    """End the kernel's block, or continue after the call of a helper with a value."""
     frame = lo.frame
     if not frame.is_inlined:
         if node.value is not None and not _is_none(node.value):

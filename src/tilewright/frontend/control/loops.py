@@ -1,4 +1,4 @@
-"""`for` and `while`: which loop it is; the counted one and the one with a condition."""
+"""`for` and `while`: counted loops, and loops with a condition."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _counted_loop(lo: Lowering, node: ast.For, call: ast.Call) -> None:
 
 
 def while_statement(lo: Lowering, node: ast.While) -> None:
-    """`while condition:`, whose condition is computed anew before every turn."""
+    """`while condition:`, whose condition is computed before every iteration."""
     _refuse_else(lo, node)
 
     def enter(block: Block) -> None:

@@ -1,7 +1,7 @@
-"""Two values of one name, from two branches, as one.
+"""Merging: the values of one name from two branches as one.
 
-Aggregates are merged member by member. What both branches agree on at compile time stays what it
-is; where they differ, each gives a tile of one type and the branch hands one of them on.
+Aggregates are merged member by member. A compile-time value that both branches agree on is kept;
+where they differ, each yields a tile of one type, which becomes a result of the branch.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """What a name is after a branch: an operand, and for each of its leaves what it comes from."""
+    """The operand of a name after a branch, with the sources of each of its leaves."""
 
     template: Operand
     parts: tuple[Operand | Split, ...]
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The leaves that the branch has to hand on."""
+        """The leaves that become results of the branch."""
         return tuple(part for part in self.parts if isinstance(part, Split))
 
     def filled(self, tiles: Iterator[TileOperand]) -> Operand:
@@ -62,7 +62,7 @@ class Merged:
 
 
 def merged(lo: Lowering, node: ast.AST, left: Branch, right: Branch) -> Merged | None:
-    """One value for two, each available at the end of its block; None if they do not fit."""
+    """The merged value of two, each available at the end of its block; None if they do not fit."""
     if left[1] is right[1]:
         return Merged(left[1], tuple(operand for _, operand in leaves(left[1])))
     if isinstance(left[1], Compound) or isinstance(right[1], Compound):
@@ -110,22 +110,22 @@ def _merged_leaf(
 
 
 def is_same_constant(a: Operand, b: Operand) -> bool:
-    """Whether two operands are one thing that is known now."""
+    """Whether two operands are the same compile-time value."""
     if isinstance(a, Static) and isinstance(b, Static):
-        # By the text: 0.0 and -0.0 are equal, and still not the same.
+        # By the text: 0.0 and -0.0 are equal, but not the same.
         return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
     return a == b
 
 
 def refuse_results(lo: Lowering, node: ast.AST, one: str, other: str) -> NoReturn:
-    """Paths of a function that return what cannot be one value."""
+    """Refuse a function whose paths return values that cannot be merged."""
     reason = f"it returns {one} on one path and {other} on another"
     way_out = "return values of one kind, dtype and shape on every path"
     lo.reject(BadCall, node, lo.frame.node.name, reason, way_out)
 
 
 def _common_dtype(a: Operand, b: Operand) -> type[DType] | None:
-    """The dtype both sides can have: that of a real tile before that of a literal."""
+    """The dtype both sides can have: that of a tile before that of a literal."""
     strong = [x.dtype for x in (a, b) if isinstance(x, TileOperand) and x.has_own_dtype]
     if strong:
         return strong[0]
@@ -150,7 +150,7 @@ def _as(lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType]) -> Ti
 
 
 def filler(lo: Lowering, operand: Operand) -> Operand:
-    """Something of the same type as an operand, for a path on which nobody will look at it."""
+    """A placeholder of the operand's type, for a path on which its value is dead."""
 
     def fill(leaf: Operand) -> Operand:
         if not isinstance(leaf, TileOperand):
@@ -167,7 +167,7 @@ def choose(
     blocks: tuple[Block, Block],
     results: Sequence[tuple[str, Merged]],
 ) -> list[Operand]:
-    """The branch itself, and what its results are; each comes with a name for people."""
+    """Add the branch, and return its results; each has a name for the IR text."""
     splits = [(hint, split) for hint, plan in results for split in plan.splits]
     then_body, else_body = blocks
     then_body.ops.append(Yield(values=tuple(split.left.value for _, split in splits)))

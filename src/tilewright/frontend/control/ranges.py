@@ -1,9 +1,9 @@
 """`range(…)` as the bounds of a counted loop that cannot wrap.
 
-Tile IR adds the step once more after the last turn, so a step above one could carry a 32-bit
-counter past its end and round again. Such a loop counts in 64 bits, unless its stop is a constant
-that leaves room. A negative step counts up through the complements, `~i`, which every integer has:
-`range(a, b, -s)` is `~j` for j in `range(~a, ~b, s)`.
+Tile IR adds the step once more after the last iteration, so a step above one could make a 32-bit
+counter wrap. Such a loop counts in 64 bits, unless its stop is a constant that leaves room. A
+negative step counts up through the complements, `~i`, which every integer has: `range(a, b, -s)` is
+`~j` for j in `range(~a, ~b, s)`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tilewright.ir.ops.internal import StepCheck
 
 __all__ = ["CountedRange", "counted_range"]
 
-_ONE_TURN = 2**32  # a step from which no range of 32-bit integers has a second turn
+_ONE_TURN = 2**32  # a step from which no range of 32-bit integers has a second iteration
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRange:
-    """A counter from `lower` to below `upper`, and how the author's number comes from it."""
+    """A counter from `lower` to below `upper`, and the loop variable as a function of it."""
 
     lower: Value
     upper: Value
@@ -43,7 +43,7 @@ class CountedRange:
 
 
 def counted_range(lo: Lowering, call: ast.Call) -> CountedRange:
-    """The loop that a call of `range` stands for."""
+    """The counted loop of a call of `range`."""
     lower, upper, step = _arguments(lo, call)
     if not isinstance(step, Static):
         return _by_a_number(lo, call, (lower, upper), step)
@@ -70,7 +70,7 @@ def _by_a_constant(
 def _by_a_number(
     lo: Lowering, call: ast.Call, ends: tuple[Operand, Operand], step: Operand
 ) -> CountedRange:
-    """A step that is known later, which has to be above zero."""
+    """A range with a dynamic step, which has to be above zero."""
     with lo.at(call.args[2]):
         number = as_index(lo, call.args[2], step)
         checked = lo.builder.add(StepCheck(step=number, dtype=i32)).result
@@ -93,5 +93,5 @@ def _arguments(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, Operand]
 
 
 def _complement(lo: Lowering, number: Value) -> Value:
-    """`~number`, as a difference, which never wraps and whose range is easy to follow."""
+    """`~number`, as a difference, which never wraps and whose interval is exact."""
     return lo.builder.add(SubI(lhs=lo.builder.index(-1), rhs=number, dtype=i32)).result

@@ -1,9 +1,8 @@
-"""Statements one after another, where each may have left on some paths.
+"""Sequences of statements, each of which may leave on some paths.
 
-Where an arm of a branch has left by skipping, what follows in the source is lowered inside the
-other arm, and so knows the opposite of the condition; the branch is closed at the end of the
-sequence. Where a hidden name tells only at run time whether code is skipped, the rest stands under
-a branch on that name.
+Where an arm of a branch has left by skipping, the following statements are lowered inside the other
+arm, where the negated condition is a fact; the branch is closed at the end of the sequence. Where a
+hidden name is known only at run time, the rest is lowered under a branch on that name.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from tilewright.ir.ops.control import Break
 
 __all__ = ["Step", "arm", "branch", "sequence", "statements"]
 
-# Something to lower, and where it stands.
+# A lowering step, and its node.
 Step = tuple[ast.AST, Callable[[], None]]
 
-# Branches inside one another that a row of early returns makes, before a hidden name takes over.
+# Nested branches of a row of early returns, before a hidden name takes over.
 _DEEPEST = 32
 
 
@@ -43,7 +42,7 @@ def statements(lo: Lowering, nodes: Iterable[ast.stmt]) -> None:
 
 
 def sequence(lo: Lowering, steps: Iterable[Step]) -> None:
-    """Take steps in order, each where control is that has not left by then."""
+    """Lower steps in order, each on the paths that have not left."""
     frame = lo.frame
     start = len(frame.opened)
     for node, step in steps:
@@ -57,7 +56,7 @@ def sequence(lo: Lowering, steps: Iterable[Step]) -> None:
 
 
 def arm(lo: Lowering, nodes: Iterable[ast.stmt], before: Scope) -> Arm:
-    """One side of a branch, from the names as they are before it."""
+    """Lower one side of a branch, from the names before it."""
     block = Block()
     lo.frame.scope, lo.frame.left = dict(before), None
     with lo.builder.inside(block):
@@ -68,7 +67,7 @@ def arm(lo: Lowering, nodes: Iterable[ast.stmt], before: Scope) -> Arm:
 
 
 def branch(lo: Lowering, node: ast.AST, condition: TileOperand, then: Arm, orelse: Arm) -> None:
-    """Go on behind a branch, or inside one of its arms if the other has left by skipping."""
+    """Continue after a branch, or inside one of its arms if the other has left by skipping."""
     before = lo.frame.scope
     lefts = (then.left, orelse.left)
     if lefts in ((Departure.SKIPPING, None), (None, Departure.SKIPPING)):
@@ -88,7 +87,7 @@ def _close_down_to(lo: Lowering, start: int) -> None:
 
 
 def _close(lo: Lowering, one: OpenBranch) -> None:
-    """Close a branch behind what was lowered inside one of its arms."""
+    """Close a branch after the code lowered inside one of its arms."""
     frame = lo.frame
     stays = Arm(lo.builder.block, frame.scope, frame.left)
     lo.builder.block = one.outer
@@ -98,7 +97,7 @@ def _close(lo: Lowering, one: OpenBranch) -> None:
 
 
 def _skip_where_over(lo: Lowering, node: ast.AST) -> None:
-    """If hidden names tell at run time that code is over, put what follows under them."""
+    """If hidden names are known at run time only, lower the rest under a branch on them."""
     frame = lo.frame
     over = {
         name: operand
@@ -118,7 +117,7 @@ def _skip_where_over(lo: Lowering, node: ast.AST) -> None:
 
 
 def _leave_loop_if_returned(lo: Lowering, node: ast.AST) -> None:
-    """Behind a loop in a loop: if the helper returned inside, the outer loop ends too."""
+    """After an inner loop: if the helper returned inside, leave the outer loop too."""
     scope, exits = lo.frame.scope, lo.frame.exits
     condition = scope.get(RETURNED)
     if exits is None or not isinstance(condition, TileOperand):

@@ -1,4 +1,4 @@
-"""How each kind of statement is lowered; those without control flow are here."""
+"""The table of statements, and the lowering of those without control flow."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _pass(_: Lowering, __: ast.Pass) -> None:
     return
 
 
-# How each kind of statement is lowered.
+# Lowering of each kind of statement.
 STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.AnnAssign: _annotated_assign,
     ast.Assert: assert_statement,

@@ -1,7 +1,8 @@
-"""Loops that are unrolled: over a tuple, and over `tw.static_range(…)`, which is one of numbers.
+"""Unrolled loops: over a tuple, and over `tw.static_range(…)`, a tuple of numbers.
 
-Each turn is lowered for itself, so its variable is known at compile time and the names may change
-type from turn to turn. `break` and `continue` skip what follows, as a `return` of a helper does.
+Each iteration is lowered separately, so its variable is a compile-time value and names may change
+type between iterations. `break` and `continue` skip the following code, as a `return` of a helper
+does.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def unrolled_loop(lo: Lowering, node: ast.For, items: tuple[Operand, ...]) -> No
 
 @contextmanager
 def _over_at_the_end(lo: Lowering, name: str) -> Iterator[None]:
-    """Inside, a hidden name may say that code is skipped; at the end all paths meet again."""
+    """A context in which a hidden name may skip code; at its end all paths join."""
     frame = lo.frame
     frame.skips.append(name)
     frame.scope[name] = Static(False)

@@ -1,7 +1,7 @@
-"""`for at in z.indices…()`: the walk of outputs, whose index is minted here and ends here.
+"""`for at in z.indices…()`: walks of outputs, which mint indices.
 
-Which ranges are allowed is for `check.walks`; here they only have to be pairs of integers. Any
-integers: a walk cuts its range to the grid.
+`check.walks` decides which ranges are allowed; here they only have to be pairs of integers. Any
+integers are valid: a walk cuts its range to the grid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["indices", "indices_with", "indices_within", "walk_loop"]
 Ranges = dict[int, tuple[Value, Value]]
 
 
-# --- what a loop goes over ------------------------------------------------------------------------
+# --- the range of a walk --------------------------------------------------------------------------
 
 
 def indices(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
@@ -79,7 +79,7 @@ def indices_with(lo: Lowering, output: MappedOperand, call: Arguments) -> Operan
 def _check_partner(
     lo: Lowering, where: ast.AST, output: MappedOperand, partner: MappedOperand
 ) -> None:
-    """Outputs that share a walk are cut into the same grid and walked in the same order."""
+    """Check that outputs of one walk are cut into the same grid and walked in the same order."""
     names = output.name, partner.name
     if output.tile != partner.tile:
         reason = f"their tiles are {output.tile} and {partner.tile}"
@@ -123,7 +123,7 @@ def _range(lo: Lowering, output: MappedOperand, place: Place) -> tuple[Value, Va
 
 
 def _end(lo: Lowering, where: ast.AST, output: MappedOperand, operand: Operand) -> Value:
-    """Where a range starts or stops, as an i32: what lies beyond is beyond every grid."""
+    """An end of a range as an i32: numbers beyond are outside every grid."""
     low, high = (int(limit) for limit in limits(i32))
     if isinstance(operand, Static) and type(operand.value) is int:
         return lo.builder.index(min(max(operand.value, low), high))
@@ -149,7 +149,7 @@ def _is_integer(tile: TileOperand) -> bool:
 
 
 def walk_loop(lo: Lowering, node: ast.For, source: WalkRange) -> None:
-    """The loop over this block's share of its outputs."""
+    """Lower the loop over this block's share of its outputs."""
     output = source.outputs[0]
     names = tuple(each.name for each in source.outputs)
     axes = _walked_axes(output, source)
@@ -191,12 +191,12 @@ def _walked_axes(output: MappedOperand, source: WalkRange) -> list[int]:
 
 
 def _last_two(output: MappedOperand) -> range:
-    """The axes that a group is about."""
+    """The axes of a group."""
     return range(max(output.rank - 2, 0), output.rank)
 
 
 def _order(output: MappedOperand, axes: list[int]) -> tuple[int, ...]:
-    """That of the walked axes, counted among them; none if they are walked as they stand."""
+    """The order of the walked axes among themselves; empty for the order of the axes."""
     order = tuple(
         axes.index(axis) if axis >= 0 else ~axes.index(~axis)
         for axis in output.spec.order

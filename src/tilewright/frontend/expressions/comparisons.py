@@ -1,7 +1,8 @@
 """Comparisons and logic: `==`, `<`, `not`, and the truth of a condition.
 
-A comparison with NaN is false except `!=`. What is known now is compared now: numbers, dtypes and
-tuples of them. Chains (`a < b < c`) and `and`/`or`, which may skip a part, are in `choice`.
+A comparison with NaN is false except `!=`. Constants (numbers, dtypes and tuples of them) are
+compared at compile time. Chains (`a < b < c`) and `and`/`or`, which may skip a part, are in
+`choice`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def compared(
     check_computes(lo, node, shown, lhs.dtype)
     predicate = _PREDICATES[type(sign)]
     if lhs.dtype.element.is_float:
-        # NaN differs from everything, itself too; all other comparisons with it are false.
+        # NaN differs from every number and itself; all other comparisons with it are false.
         ordering = Ordering.UNORDERED if predicate is Predicate.NOT_EQUAL else Ordering.ORDERED
         made: Op = CmpF(
             lhs=lhs.value, rhs=rhs.value, comparison_predicate=predicate,
@@ -87,7 +88,7 @@ def _is_none(operand: Operand) -> bool:
 
 
 def _member(operand: Operand) -> Enum | None:
-    """The member of an enum that a constant is, if it is one."""
+    """The member of an enum behind a constant, if it is one."""
     return operand.member if isinstance(operand, Static) else None
 
 
@@ -104,7 +105,7 @@ def _is_known(operand: Operand) -> bool:
 def _contained(
     lo: Lowering, node: ast.AST, sign: ast.cmpop, left: Operand, right: Operand
 ) -> Static:
-    """`MODE in ("fast", "exact")`, of what is known now."""
+    """`MODE in ("fast", "exact")`, of compile-time values."""
     one, several = (_known(lo, node, "in", operand) for operand in (left, right))
     try:
         return Static((one in several) == isinstance(sign, ast.In))
@@ -124,7 +125,7 @@ def _compared_now(
 
 
 def _known(lo: Lowering, node: ast.AST, shown: str, operand: Operand) -> Any:
-    """What an operand is compared by, if it is known now."""
+    """The compile-time value of an operand for a comparison."""
     if isinstance(operand, Static):
         return operand.value
     if isinstance(operand, DTypeOperand):
@@ -177,7 +178,7 @@ def _combined(
     return combine
 
 
-# Both truth values, of scalars or element by element, both sides computed.
+# Conjunction of truth values, of scalars or element by element; both sides are computed.
 logical_and = _combined(AndI, lambda left, right: left and right)
-# One of two truth values, likewise.
+# Disjunction of truth values, likewise.
 logical_or = _combined(OrI, lambda left, right: left or right)

@@ -1,7 +1,7 @@
-"""`astype`: every pair of dtypes, by way of others where there is no single step.
+"""`astype`: conversion between any two dtypes, by intermediate ones where there is no single op.
 
-Floats round to nearest unless told otherwise, floats to integers saturate (NaN gives 0), integers
-keep their low bits, and what is not zero is true. Nothing here is undefined for any value.
+Floats round to nearest by default, floats to integers saturate (NaN gives 0), integers keep their
+low bits, and a non-zero number is true. Every conversion is defined for all values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NARROW = 8  # bits
 
 
 def signedness(dtype: type[DType]) -> Signedness:
-    """How integer ops on this dtype read their bits."""
+    """The signedness by which integer ops read this dtype."""
     return Signedness.SIGNED if dtype.signed else Signedness.UNSIGNED
 
 
@@ -41,7 +41,7 @@ def convert(
 
 
 def _stop(source: type[DType], dtype: type[DType]) -> type[DType] | None:
-    """A dtype to convert to first, where there is no direct way."""
+    """The intermediate dtype of a conversion without a direct op."""
     if dtype is bool_ and not can_compute(source):
         return i8 if source is i4 else f32
     if source is i4 and dtype.element.is_float:
@@ -71,9 +71,9 @@ def _converted(lo: Lowering, tile: TileOperand, dtype: type[DType], rounding: Ro
 
 
 def _cut(lo: Lowering, tile: TileOperand, dtype: type[DType]) -> Value:
-    """A float to an integer, which saturates; i4 by way of i8, and narrow floats by way of f32.
+    """A float as an integer, saturated; i4 by way of i8, and narrow floats by way of f32.
 
-    tileiras takes no conversion of a float of 8 bits to an integer.
+    tileiras does not convert 8-bit floats to integers.
     """
     if tile.dtype.element.bits <= _NARROW:
         tile = convert(lo, tile, f32)

@@ -94,7 +94,7 @@ def _attribute(lo: Lowering, node: ast.Attribute) -> Operand:
 
 
 def _refuse_foreign(lo: Lowering, node: ast.Attribute) -> None:
-    """`tl.program_id(0)`, `ct.load(…)`: say what it is called here."""
+    """Refuse `tl.program_id(0)`, `ct.load(…)`, and name the function of the language."""
     hint = foreign_hint(node.attr)
     if not hint or not isinstance(node.value, ast.Name) or find(lo.frame, node.value.id):
         return
@@ -184,7 +184,7 @@ def _item(
 def _with_new_axes(
     lo: Lowering, node: ast.Subscript, tile: TileOperand | PointerOperand
 ) -> tuple[int, ...]:
-    """`t[:, None]`: `:` keeps an axis, `...` those that are left, `None` adds one of extent one."""
+    """`t[:, None]`: `:` keeps an axis, `...` the remaining ones, `None` adds one of extent one."""
     items = [*node.slice.elts] if isinstance(node.slice, ast.Tuple) else [node.slice]
     for item in items:
         if not (_is_whole_axis(item) or _is_constant(item, None) or _is_constant(item, ...)):
@@ -208,7 +208,7 @@ def _with_new_axes(
 
 
 def _in_place_of(item: ast.expr) -> str:
-    """What does what an index or a slice of a tile would do."""
+    """The function in place of an index or a slice of a tile."""
     if isinstance(item, ast.Slice):
         return "`tw.extract(t, (0,), (8,))` gives the first of the equal parts of 8 elements"
     return "use tw.where with tw.arange to pick elements, or reduce"
@@ -231,7 +231,7 @@ def _unary(lo: Lowering, node: ast.UnaryOp) -> Operand:
     return unary(lo, node)
 
 
-# How each kind of expression is lowered.
+# Lowering of each kind of expression.
 EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Attribute: _attribute,
     ast.BinOp: binary,

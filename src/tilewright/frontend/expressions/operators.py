@@ -1,4 +1,4 @@
-"""Arithmetic operators on numbers and tiles: Python's meaning, and nothing undefined.
+"""Arithmetic operators on numbers and tiles: Python's semantics, without undefined behaviour.
 
 `//` and `%` round down, a divisor that may be zero is checked, a shift by the width or more gives
 zero (or the sign). Comparisons and logic are in `comparisons`.
@@ -76,7 +76,7 @@ def binary(lo: Lowering, node: ast.BinOp) -> Operand:
 def apply_binary(
     lo: Lowering, node: ast.AST, sign: ast.operator, left: Operand, right: Operand
 ) -> Operand:
-    """One operator on two operands; numbers known now are computed now."""
+    """One operator on two operands; constants are folded."""
     if isinstance(sign, ast.MatMult):
         return matrix_product(lo, node, left, right)
     if isinstance(left, PointerOperand) or isinstance(right, PointerOperand):
@@ -127,7 +127,7 @@ def _static_binary(
 
 
 def _grows_beyond_use(sign: ast.operator, left: float, right: float) -> bool:
-    """Whether computing a constant would take for ever."""
+    """Whether folding a constant would take too long."""
     if not (isinstance(left, int) and isinstance(right, int)) or right <= 0:
         return False
     if isinstance(sign, ast.LShift):
@@ -174,11 +174,11 @@ def _checked_division(op: Callable[..., Op]) -> Rule:
 
 
 def _float_floor_division(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-    """How often the divisor fits: the exact quotient rounded down, which a rounded one may miss.
+    """The exact quotient rounded down, which the floor of a rounded quotient may miss.
 
-    `1.0 // 0.1` is 9, though `1.0 / 0.1` rounds to 10. With the remainder taken off, which brings
-    the dividend nearer to zero, the quotient is a whole number but for its rounding: the nearest
-    one, and one less where the remainder has the other sign. Division by zero is as in `/`.
+    `1.0 // 0.1` is 9, though `1.0 / 0.1` rounds to 10. The dividend less the remainder, which is
+    nearer to zero, has a whole quotient up to rounding: the nearest one, and one less where the
+    remainder has the other sign. Division by zero is as in `/`.
     """
     add, dtype = lo.builder.add, lhs.dtype
     half, one, zero = (
@@ -210,7 +210,7 @@ def _float_modulo(lo: Lowering, _: ast.AST, lhs: TileOperand, rhs: TileOperand) 
 
 
 def _cut_remainder(lo: Lowering, lhs: TileOperand, rhs: TileOperand) -> tuple[Value, Value]:
-    """Tile IR's remainder, and whether it is one of the sign that the divisor does not have."""
+    """Tile IR's remainder, and whether its sign differs from the divisor's."""
     add = lo.builder.add
     remainder = add(RemF(lhs=lhs.value, rhs=rhs.value, dtype=lhs.dtype)).result
     zero = lo.builder.constant(0.0, lhs.dtype.element, lhs.shape)
@@ -223,7 +223,7 @@ def _cut_remainder(lo: Lowering, lhs: TileOperand, rhs: TileOperand) -> tuple[Va
 
 
 def _shift_left(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-    """Bits moved up; the width or more moves them all out."""
+    """Left shift; by the width or more it gives zero."""
     inside, amount = _shift_amount(lo, lhs, rhs)
     moved = lo.builder.add(ShLI(lhs=lhs.value, rhs=amount, dtype=lhs.dtype)).result
     zero = constant(lo, node, 0, lhs.dtype, lhs.shape).value
@@ -232,19 +232,19 @@ def _shift_left(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand)
 
 
 def _shift_right(lo: Lowering, node: ast.AST, lhs: TileOperand, rhs: TileOperand) -> Value:
-    """Bits moved down; the width or more leaves the sign (or zero)."""
+    """Right shift; by the width or more it gives the sign (or zero)."""
     inside, amount = _shift_amount(lo, lhs, rhs)
     sign = signedness(lhs.dtype)
     moved = lo.builder.add(ShRI(lhs=lhs.value, rhs=amount, signedness=sign, dtype=lhs.dtype)).result
     if lhs.dtype.signed:
-        return moved  # the amount is held at width - 1, which leaves the sign alone
+        return moved  # the amount is at most width - 1, which leaves the sign alone
     zero = constant(lo, node, 0, lhs.dtype, lhs.shape).value
     choice = Select(cond=inside, val_if_true=moved, val_if_false=zero, dtype=lhs.dtype)
     return lo.builder.add(choice).result
 
 
 def _check_divisor(lo: Lowering, node: ast.AST, divisor: Static) -> None:
-    """A constant is no case for a check: it is zero or it is not."""
+    """Refuse a constant divisor of zero; a constant needs no check."""
     if divisor.value == 0:
         lo.reject(DivisionByZero, node)
 
@@ -259,7 +259,7 @@ def _check_shift(lo: Lowering, node: ast.AST, lhs: TileOperand, amount: Static) 
 
 
 def _shift_amount(lo: Lowering, lhs: TileOperand, rhs: TileOperand) -> tuple[Value, Value]:
-    """Whether the amount is below the width (a negative one counts as large), and it held there."""
+    """Whether the amount is below the width (a negative one is large), and the amount clamped."""
     width = lhs.dtype.element.bits
     limit = lo.builder.constant(width - 1, rhs.dtype.element, rhs.shape)
     unsigned = signedness(bool_)
@@ -326,7 +326,7 @@ def unary(lo: Lowering, node: ast.UnaryOp) -> Operand:
 
 
 def _computable(operand: Static, sign: ast.unaryop) -> bool:
-    """Whether Python has this operator for a constant; `~` is for those with bits only."""
+    """Whether Python has this operator for a constant; `~` is for integers only."""
     return is_static_number(operand) and not (
         isinstance(sign, ast.Invert) and isinstance(operand.value, float)
     )
@@ -348,7 +348,7 @@ def _negated(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
 
 
 def inverted(lo: Lowering, node: ast.AST, tile: TileOperand) -> TileOperand:
-    """`~x`: every bit turned."""
+    """`~x`: every bit inverted."""
     check_computes(lo, node, "`~`", tile.dtype)
     if tile.dtype.element.is_float:
         lo.reject(

@@ -1,7 +1,7 @@
-"""`x ** y`: of floats by the GPU's own function, of integers by squaring, modulo the width.
+"""`x ** y`: floats by the op of the GPU, integers by squaring, modulo the width.
 
-An integer to a negative power is no integer: a negative constant is refused, and where only the
-kernel knows the exponent, a negative one gives 0.
+An integer to a negative power is no integer: a negative constant is refused, and a negative dynamic
+exponent gives 0.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _refuse_bool(lo: Lowering, node: ast.AST, dtype: type[DType]) -> None:
 def _whole_power(
     lo: Lowering, node: ast.AST, base: TileOperand, exponent: TileOperand
 ) -> TileOperand:
-    """A float to the power of an integer that 32 bits with a sign can hold."""
+    """A float to the power of an integer that fits i32."""
     check_computes(lo, node, _WHAT, base.dtype)
     check_computes(lo, node, _WHAT, exponent.dtype)
     dtype = exponent.dtype
@@ -93,7 +93,7 @@ def _multiplied(lo: Lowering, lhs: Value, rhs: Value, dtype: type[DType]) -> Val
 
 
 def _constant_power(lo: Lowering, node: ast.AST, base: TileOperand, exponent: int) -> TileOperand:
-    """An integer to a power known now: as many products as it takes."""
+    """An integer to a constant power, by squarings and products."""
     check_computes(lo, node, _WHAT, base.dtype)
     _refuse_bool(lo, node, base.dtype)
     if exponent < 0:
@@ -101,7 +101,7 @@ def _constant_power(lo: Lowering, node: ast.AST, base: TileOperand, exponent: in
             WrongOperand, node, f"`**` of {base.dtype.label} with {exponent}",
             "an integer to a negative power is no integer", "convert to floats: `.astype(f32)`",
         )  # fmt: skip
-    as_tile(lo, node, Static(exponent), base.dtype)  # that it fits
+    as_tile(lo, node, Static(exponent), base.dtype)  # checks that it fits
     result = constant(lo, node, 1, base.dtype, base.shape).value
     square = base.value
     for place in range(exponent.bit_length()):
@@ -113,7 +113,7 @@ def _constant_power(lo: Lowering, node: ast.AST, base: TileOperand, exponent: in
 
 
 def _integer_power(lo: Lowering, node: ast.AST, base: TileOperand, exponent: TileOperand) -> Value:
-    """Square and multiply, a turn of a loop for each bit of the exponent."""
+    """Square and multiply, in a loop with an iteration for each bit of the exponent."""
     dtype, build = base.dtype, lo.builder
     one = constant(lo, node, 1, dtype, base.shape).value
     counter = Value(scalar(i32.element), i32)

@@ -1,8 +1,8 @@
 """Text: `print(…)` of values of the kernel, and f-strings.
 
-What is known now is put into the text now. A value of the kernel gets a place in a format of C's
-`printf`, which is what Tile IR has; it writes a tile as nested brackets. Narrow numbers are widened
-first: a format has no letters for them.
+Constants are formatted at compile time. A value of the kernel becomes a conversion in a C `printf`
+format, as Tile IR has it; a tile is written as nested brackets. Narrow numbers are widened first:
+the format has no conversions for them.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _LONGEST_WIDTH = 3  # digits: the text of a constant is part of the kernel
 
 @dataclass
 class _Text:
-    """A format under construction, with the values that it has places for."""
+    """A format under construction, with the values of its conversions."""
 
     format: str = ""
     values: tuple[Value, ...] = ()
 
     def say(self, text: str) -> None:
-        """Text as it stands."""
+        """Add literal text."""
         self.format += text.replace("%", "%%")
 
     def show(self, place: str, value: Value) -> None:
-        """A place for a value."""
+        """Add a conversion for a value."""
         self.format += place
         self.values = (*self.values, value)
 
 
 def print_call(lo: Lowering, node: ast.Call) -> Operand:
-    """`print(…)`, once for each block that comes here."""
+    """`print(…)`, once for each block that reaches it."""
     words = {"sep": " ", "end": "\n"}
     for keyword in node.keywords:
         text = lo.expression(keyword.value)
@@ -71,7 +71,7 @@ def print_call(lo: Lowering, node: ast.Call) -> Operand:
 
 
 def joined_string(lo: Lowering, node: ast.JoinedStr) -> Operand:
-    """An f-string of what is known now."""
+    """An f-string of compile-time values."""
     said = _Text()
     _add_parts(lo, node, said)
     if said.values:
@@ -125,7 +125,7 @@ def _add(lo: Lowering, node: ast.AST, operand: Operand, said: _Text, spec: str =
 
 
 def _shown_as(dtype: type[DType]) -> type[DType]:
-    """The dtype that a format has a letter for."""
+    """The dtype that a value is printed as."""
     element = dtype.element
     if element.is_float:
         return f64 if element is Element.F64 else f32
@@ -135,7 +135,7 @@ def _shown_as(dtype: type[DType]) -> type[DType]:
 
 
 def _place(lo: Lowering, node: ast.AST, dtype: type[DType], spec: str) -> str:
-    """How one number is written, by a format specification of Python."""
+    """The conversion of one number, by a format specification of Python."""
     found = _SPEC.fullmatch(spec)
     letters = "gGeEfF" if dtype.element.is_float else ("d" if dtype.signed else "uxX")
     letter = letters[0] if found is None else found["letter"] or letters[0]

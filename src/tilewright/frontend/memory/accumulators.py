@@ -1,9 +1,9 @@
 """Shared accumulation in a kernel: tiles and single elements combined into an Accum.
 
-Everything here becomes a relaxed atomic of device scope whose old value nobody sees, and one
-parameter knows one kind of it: then blocks, and the accumulations of one block, may come in any
-order. A tile is placed by an index that is checked like that of a store; single elements outside
-the tensor are dropped without a check.
+Each accumulation becomes a relaxed atomic of device scope with an unused old value, and one
+parameter has one kind of it: then blocks, and the accumulations of one block, may run in any order.
+A tile is placed by an index that is checked like that of a store; single elements outside the
+tensor are dropped without a check.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _BITS = "bits are those of integers: declare it as u32, and convert the tile"
 
 @dataclass(frozen=True)
 class KindRow:
-    """One kind of accumulation: its method, what it does, and what to do on floats instead."""
+    """One kind of accumulation: its method, its verb, and the alternative on floats."""
 
     method: str
     mode: AtomicMode
-    instead_on_floats: str  # where it cannot be done
+    instead_on_floats: str  # where it is not atomic
 
 
 class Accumulation(Enum):
@@ -74,11 +74,11 @@ class Accumulation(Enum):
         return f"{self.value.method.rstrip('_')}_at"
 
 
-# --- what is possible -----------------------------------------------------------------------------
+# --- dtypes and targets ---------------------------------------------------------------------------
 
 
 def _mode(lo: Lowering, node: ast.AST, kind: Accumulation, target: AccumOperand) -> AtomicMode:
-    """How the elements are combined, where that can be done atomically."""
+    """The atomic mode of an accumulation; one that is not atomic is refused."""
     dtype, row = target.spec.dtype, kind.value
     call = f"{target.name}.{row.method}"
     mode = atomic_mode(row.mode, dtype)
@@ -93,7 +93,7 @@ def _mode(lo: Lowering, node: ast.AST, kind: Accumulation, target: AccumOperand)
 
 
 def _possible(mode: AtomicMode) -> str:
-    """The dtypes on which something can be done, for people."""
+    """The dtypes of an atomic mode, for messages."""
     shown = []
     for dtype in DTYPES:
         exact = atomic_mode(mode, dtype)
@@ -104,23 +104,23 @@ def _possible(mode: AtomicMode) -> str:
 
 
 def _claim(lo: Lowering, node: ast.AST, kind: Accumulation, target: AccumOperand) -> None:
-    """One parameter knows one kind of accumulation, wherever in the kernel it stands."""
+    """Refuse a second kind of accumulation into one parameter, anywhere in the kernel."""
     earlier = lo.accumulated.setdefault(target.name, (kind.value.method, lo.span(node)))
     if earlier[0] != kind.value.method:
         lo.reject(MixedAccumulation, node, target.name, kind.value.method, *earlier)
 
 
 def refuse_read(lo: Lowering, node: ast.AST, target: AccumOperand) -> NoReturn:
-    """What has been accumulated so far is nobody's to see."""
+    """Refuse a read: the accumulated value depends on the order of blocks."""
     lo.reject(OnlyAccumulates, node, target.name, is_store=False)
 
 
 def refuse_store(lo: Lowering, node: ast.AST, target: AccumOperand) -> NoReturn:
-    """A plain store to what all blocks share."""
+    """Refuse a plain store to memory that all blocks share."""
     lo.reject(OnlyAccumulates, node, target.name, is_store=True)
 
 
-# What other tensors have, and why an accumulator has not.
+# Members of other tensors that an accumulator refuses.
 REFUSED: dict[str, Callable[[Lowering, ast.AST, AccumOperand], NoReturn]] = {
     "gather": refuse_read,
     "indices": refuse_store,
@@ -146,7 +146,7 @@ def _values(lo: Lowering, call: Arguments, target: AccumOperand, name: str) -> T
 def _accumulate_tile(
     kind: Accumulation, lo: Lowering, target: AccumOperand, call: Arguments
 ) -> Operand:
-    """`z.add(tile, i, j)`: the tile at a place that is checked like that of a store."""
+    """`z.add(tile, i, j)`: the tile at an index that is checked like that of a store."""
     mode = _mode(lo, call.node, kind, target)
     _claim(lo, call.node, kind, target)
     tile = _values(lo, call, target, "tile")

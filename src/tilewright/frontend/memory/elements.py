@@ -1,9 +1,9 @@
-"""Single elements of a tensor, named by index tiles: their addresses, and which of them exist.
+"""Single elements of a tensor by index tiles: their addresses, and a mask of the valid ones.
 
-What lies outside the tensor, also by a negative index, is masked instead of checked: its address is
-never looked at. Nothing wraps around on the way: an index is compared with its axis in its own
-width, and the distance from the first element is computed in 64 bits, unless the specialisation
-says that every element of the tensor lies within 31.
+An element outside the tensor, also by a negative index, is masked instead of checked: its address
+is never used. No intermediate wraps: an index is compared with its axis in its own width, and the
+offset from the first element is computed in 64 bits, unless the specialisation has the fact that
+every offset of the tensor fits 31.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Elements", "elements_at", "index_tiles", "mask_tile"]
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """Elements of a tensor: pointers of one shape, and which of them may be used."""
+    """Elements of a tensor: pointers of one shape, and a mask of the valid ones."""
 
     pointers: Value
     inside: Value | None  # None: all of them
@@ -81,7 +81,7 @@ def elements_at(
         return Elements(pointers, inside)
     offset = broadcast_to(lo, _distance(lo, tensor, indices), shape)
     if offset.dtype is i64 and inside is not None:
-        # An address that far away from everything may not even be computed.
+        # An address far outside the allocation must not even be computed.
         near = lo.builder.constant(0, i64.element, shape)
         near_or_inside = Select(cond=inside, val_if_true=offset.value, val_if_false=near)
         offset = TileOperand(lo.builder.add(near_or_inside).result, i64)
@@ -102,7 +102,7 @@ def _is_inside(lo: Lowering, tensor: TensorOperand, axis: int, index: TileOperan
 
 
 def _distance(lo: Lowering, tensor: TensorOperand, indices: tuple[TileOperand, ...]) -> TileOperand:
-    """Elements from the first one on: right where all indices are inside, anything elsewhere."""
+    """Offsets from the first element: valid where all indices are inside."""
     dtype = i64 if tensor.spec.far else i32
     steps = []
     for axis, index in enumerate(indices):
@@ -117,7 +117,7 @@ def _distance(lo: Lowering, tensor: TensorOperand, indices: tuple[TileOperand, .
 def _joined(
     lo: Lowering, op: type[AddI | AndI | MulI], left: TileOperand, right: TileOperand
 ) -> TileOperand:
-    """Two tiles combined in their common shape, which is known to exist."""
+    """Two tiles combined in their common shape, which exists."""
     shape = broadcast_shape(left.shape, right.shape)
     assert shape is not None, "the shapes broadcast together"
     lhs, rhs = broadcast_to(lo, left, shape), broadcast_to(lo, right, shape)
@@ -126,7 +126,7 @@ def _joined(
 
 
 def _base_pointers(lo: Lowering, tensor: TensorOperand, shape: tuple[int, ...]) -> Value:
-    """The address of the first element, in every place of a tile."""
+    """A tile of the address of the first element."""
     kind, pointer = PtrType(tensor.spec.dtype.element), lo.address(tensor)
     if not shape:
         return pointer

@@ -1,8 +1,7 @@
-"""`partition(…, exact=True)`: tiles that divide their tensor, as every launch then checks.
+"""`partition(…, exact=True)`: tiles that divide their tensor, which every launch checks.
 
-Indices are checked as always, so such a tile lies inside the tensor with all its elements. It is
-loaded and stored without a mask, which lets the assembler start many accesses before it waits for
-one.
+Indices are checked as always, so all elements of such a tile lie inside the tensor. It is loaded
+and stored without a mask, which lets the assembler have many accesses in flight.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reading element by element: `x.gather(rows, columns)`, and the one element of a rank-0 tensor.
+"""Gathers: `x.gather(rows, columns)`, and the one element of a rank-0 tensor.
 
 Each axis has its index, a tile or a scalar, and they broadcast together as in NumPy. An element
 outside the tensor, a negative index included, is never read: it gives the padding. So a gather
-needs no bounds check, whatever it indexes with.
+needs no bounds check for any index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["gather", "item"]
 
 
 def item(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.item()`: the element of a tensor that has one, and no axes."""
+    """`x.item()`: the element of a tensor of rank 0."""
     if tensor.rank:
         reason = f"its rank is {tensor.rank}, and only a tensor without axes is one element"
         way_out = f"`{tensor.name}.gather(…)` reads elements by their indices"
@@ -37,7 +37,7 @@ def item(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
 
 
 def gather(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.gather(i, j, mask=…, padding=…)`: one element for each place of the indices."""
+    """`x.gather(i, j, mask=…, padding=…)`: one element for each position of the indices."""
     if not tensor.rank:
         reason = "it has no axes to index"
         way_out = f"`{tensor.name}.item()` reads its element"
@@ -69,7 +69,7 @@ def _loaded(
 
 
 def _padding(lo: Lowering, call: Arguments, tensor: RefOperand) -> TileOperand:
-    """What is given for elements that are not read: any number of the tensor's dtype."""
+    """The padding of elements that are not read: any number of the tensor's dtype."""
     where, dtype = call.where("padding"), tensor.spec.dtype
     padding = as_tile(lo, where, call.operand("padding"), dtype)
     if padding.dtype is not dtype:

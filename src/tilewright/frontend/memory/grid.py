@@ -1,9 +1,8 @@
-"""The logical grid in a kernel: how many blocks there are along each axis, and which one this is.
+"""The logical grid in a kernel: its extents, and this block's index.
 
-It is that of the first exact output (`Mut`), one axis for each of its axes, in the order that its
-partition gives, which also says where the blocks begin; without one it is what the call says
-(`k.grid(n0, …)`), and for walked outputs alone a line. The host has checked that every other
-output has a piece for each block.
+The grid is that of the first exact output (`Mut`), one axis for each of its axes, in the order and
+direction of its partition; without one it is that of the call (`k.grid(n0, …)`), and for walked
+outputs alone a line. The host has checked that every other output has a piece for each block.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["make_grid", "piece_index"]
 
 
 def make_grid(lo: Lowering) -> Grid:
-    """The grid of this specialisation, with this block's place in it."""
+    """The grid of this specialisation, with this block's index in it."""
     owner = _owner(lo)
     if owner is not None:
         param, spec = owner
@@ -34,7 +33,7 @@ def make_grid(lo: Lowering) -> Grid:
 
 
 def _owner(lo: Lowering) -> tuple[TensorParam, TensorSpec] | None:
-    """The first output of which there is exactly one piece for each block."""
+    """The first output with exactly one piece for each block."""
     pairs = zip(lo.signature.tensors, lo.specialization.tensors, strict=True)
     exact = (pair for pair in pairs if isinstance(pair[0], MutParam) and not pair[1].is_prefix)
     return next(exact, None)
@@ -58,7 +57,7 @@ def _placed(
     owner: str = "",
     descending: tuple[int, ...] = (),
 ) -> Grid:
-    """Blocks numbered along these axes; None is an axis with a single step."""
+    """The grid with these extents; None is an axis with a single step."""
     counted = {axis: count for axis, count in enumerate(counts) if count is not None}
     backwards = tuple(at for at, axis in enumerate(counted) if axis in descending)
     numbered = BlockIndex(counts=tuple(counted.values()), descending=backwards, dtype=i32)
@@ -71,9 +70,9 @@ def _placed(
 
 
 def piece_index(lo: Lowering, spec: TensorSpec) -> tuple[Value, ...]:
-    """Which piece of an output is this block's, one number for each of its axes.
+    """The index of this block's piece of an output, one number for each of its axes.
 
-    Axes that the grid does not have are trailing ones with a single step.
+    Axes beyond the grid are trailing ones with a single step.
     """
     places = lo.grid.index
     along = {axis: places[at] for at, axis in enumerate(spec.grid_axes) if at < len(places)}

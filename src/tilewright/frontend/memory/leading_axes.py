@@ -1,8 +1,7 @@
-"""Tensors at places of their leading axes: `q[b, h]` has the axes that are left.
+"""Indexing of leading axes: `q[b, h]` has the remaining axes.
 
-Of a shared tensor any place may be named, and each is checked like any other index. Of a block's
-piece only its own can be, along axes that it has one element of: a place that is anything but the
-piece's own index is refused, so two that are exchanged never compile.
+A shared tensor takes any index, checked like every other. A piece takes only its own index, along
+axes where it has one element: any other index is refused, so two exchanged ones never compile.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def tensor_at(
     tensor: RefOperand | PieceOperand | MappedOperand,
     places: tuple[Place, ...],
 ) -> RefOperand | PieceOperand:
-    """A tensor, or a piece of one, at places of its first axes."""
+    """A tensor, or a piece of one, at indices of its first axes."""
     if isinstance(tensor, RefOperand):
         return _ref_at(lo, node, tensor, places)
     if isinstance(tensor, PieceOperand):
@@ -45,7 +44,7 @@ def tensor_at(
 def _ref_at(
     lo: Lowering, node: ast.AST, tensor: RefOperand, places: tuple[Place, ...]
 ) -> RefOperand:
-    """`q[b, h]`: what `q` has at these places of its first axes."""
+    """`q[b, h]`: the part of `q` at these indices of its first axes."""
     if len(places) > tensor.rank:
         lo.reject(IndexCount, node, str(tensor), tensor.rank, len(places))
     found = tuple(
@@ -64,7 +63,7 @@ def _ref_at(
 def _piece_at(
     lo: Lowering, node: ast.AST, piece: PieceOperand, places: tuple[Place, ...]
 ) -> PieceOperand:
-    """`z[b, h]`: this block's piece without axes that it has one element of."""
+    """`z[b, h]`: this block's piece without axes along which it has one element."""
     if isinstance(piece, SegmentedPiece):
         reason = "its rows are those of a segment"
         way_out = f"`{piece.name}.store(tile)` writes the whole piece"

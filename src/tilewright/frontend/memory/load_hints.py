@@ -1,6 +1,6 @@
-"""Advice on one load, `latency=` and `allow_tma=`, and on all loads and stores of a kernel.
+"""Hints on one load, `latency=` and `allow_tma=`, and on all loads and stores of a kernel.
 
-Tile IR drops a hint that it does not understand without a word, so every value is checked here.
+Tile IR silently drops an unknown hint, so every value is checked here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LATENCIES = range(1, 11)
 
 @dataclass(frozen=True)
 class _Advice:
-    """What a hint may be, in words and as a test."""
+    """The allowed values of a hint, as text and as a test."""
 
     wanted: str
     is_right: Callable[[Any], bool]
@@ -39,7 +39,7 @@ _ADVICE = {
 
 
 def load_hints(lo: Lowering, call: Arguments) -> TargetHints | None:
-    """The hints that a call gives, of those that it can give."""
+    """The hints of a call, of those that it can take."""
     given: dict[str, bool | int] = {}
     for name, advice in _ADVICE.items():
         if not call.given(name):
@@ -55,7 +55,7 @@ def load_hints(lo: Lowering, call: Arguments) -> TargetHints | None:
 
 
 def view_hints(lo: Lowering, given: TargetHints | None = None) -> TargetHints | None:
-    """The hints of an access to a view: its own, over those that the kernel has for all of them."""
+    """The hints of an access to a view: its own, over those of the whole kernel."""
     allowed = lo.specialization.hints.allow_tma
     if allowed is None:
         return given

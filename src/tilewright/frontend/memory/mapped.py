@@ -1,4 +1,4 @@
-"""Outputs that are walked: a store takes an index that the walk of the very output minted."""
+"""Walked outputs: a store takes an index minted by the walk of the very output."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ def store_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operan
 
 
 def load_mapped(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.load(at)`: what this block's tile holds now."""
+    """`z.load(at)`: the current contents of this block's tile."""
     index = _minted_for(lo, output, call)
     return loaded(lo, output, whole_tile(lo, call.node, output), Padding.ZERO, index)
 
 
 def piece_of_walk(lo: Lowering, output: MappedOperand, call: Arguments) -> Operand:
-    """`z.piece(at)`: what this step of the walk owns. It ends with its index, as every name does
-    that a loop sets.
-    """
+    """`z.piece(at)`: the piece of this step of the walk, valid as long as its index."""
     index = _minted_for(lo, output, call)
     return PieceOperand(output.name, output.spec, output.view, output.rank, index)

@@ -1,9 +1,9 @@
-"""Reading in tiles: partitions, windows, and what both can do.
+"""Partitions and windows: loads of tiles.
 
-A partition and windows are one thing here: tiles that start every so many elements along each axis.
-Where that is the tile's own extent they are cut by Tile IR's partition view, else by its strided
-view; the tiles that exist are those that begin inside the tensor, in both. Every coordinate goes
-through a bounds check, whose axis is the tensor's: a partition may have its axes in another order.
+A partition and windows are one concept: tiles that start every so many elements along each axis. If
+that step is the tile's own extent, the view is Tile IR's partition view, otherwise its strided
+view; in both, the valid tiles are those that begin inside the tensor. Every coordinate goes through
+a bounds check, whose axis is the tensor's: a partition may have its axes in another order.
 """
 
 from __future__ import annotations
@@ -123,16 +123,16 @@ def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
 
 
 def count_along(lo: Lowering, source: PartitionOperand, axis: int) -> Value:
-    """The tiles that begin inside the tensor."""
+    """Number of tiles that begin inside the tensor."""
     return tile_count(lo, source.tensor, source.order[axis], source.steps[axis])
 
 
 def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
-    """`p.clip(i, axis)`: the nearest index that the axis has.
+    """`p.clip(i, axis)`: the index clamped to the axis.
 
-    The comparison is made in the index's own width, and only then is it narrowed. The check of the
-    result is proved where the axis has a tile, which the launch sees to wherever it can; in a
-    variant for guarded code of an empty axis it reports that no index lies inside.
+    The index is compared in its own width, and only then narrowed. The check of the result is
+    proved where the axis is not empty, which the launch checks where it can; in the variant for
+    guarded code of an empty axis it reports that no index lies inside.
     """
     where = call.where("index")
     axis = static_int(lo, call.where("axis"), call.operand("axis"), "an axis")
@@ -155,7 +155,7 @@ def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
 
 
 def _require_some(lo: Lowering, source: PartitionOperand, axis: int, count: Value) -> None:
-    """An index cannot be brought into an axis that is empty."""
+    """Require an axis that is not empty, since no index can be clamped to an empty one."""
     name, along = source.tensor.name, source.tensor.along(source.order[axis])
     text = f"{name}.shape[{along}] > 0, since an index is clipped to it"
     lo.builder.add(NotEmpty(count=count, text=text))

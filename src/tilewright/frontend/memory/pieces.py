@@ -1,6 +1,6 @@
 """This block's piece of an output, and parts of it.
 
-A store to a piece has no coordinate; one to a part of it is checked like a load.
+A store to a piece has no index; the index of a store to a part is checked like that of a load.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def load_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
-    """`z.load()`: what the piece holds now."""
+    """`z.load()`: the current contents of the piece."""
     shape = whole_tile(lo, call.node, piece)
     return load_at(lo, piece, shape, _whole(lo, piece))
 
@@ -81,7 +81,7 @@ def store_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Operand:
 
 
 def _whole(lo: Lowering, piece: PieceOperand) -> tuple[Value, ...]:
-    """The one part that a piece is, if it is not cut."""
+    """The index of the one part of a piece that is not cut."""
     if isinstance(piece, SegmentedPiece):
         return lo.builder.index(0), *piece.index[1:]
     return piece.index
@@ -95,7 +95,7 @@ def load_at(
     *,
     is_whole: bool = False,
 ) -> TileOperand:
-    """The tile at a place of the piece, which is its business to be in."""
+    """The tile at an index of the piece, which the caller has checked."""
     if isinstance(piece, SegmentedPiece):
         elements = elements_of_part(lo, piece, piece, shape, part)
         zero = as_tile(lo, ast.Pass(), Static(0), piece.spec.dtype)
@@ -112,7 +112,7 @@ def store_at(
     *,
     is_whole: bool = False,
 ) -> None:
-    """Write a tile at a place of the piece."""
+    """Write a tile at an index of the piece."""
     if isinstance(piece, SegmentedPiece):
         store_elements(lo, elements_of_part(lo, piece, piece, shape, part), tile)
     else:
@@ -120,13 +120,13 @@ def store_at(
 
 
 def refuse_indexed_store(lo: Lowering, node: ast.Call, piece: PieceOperand) -> None:
-    """A store to a piece with more than the tile names a place, which is not its to choose."""
+    """Refuse a store to a piece with an index, since a block owns one piece alone."""
     if len(node.args) > 1:
         lo.reject(IndexedPieceStore, node.args[1], piece.name, piece.rank)
 
 
 def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.load_like(z)`: the part of x that lies where this block's piece of z lies."""
+    """`x.load_like(z)`: the part of x at the position of this block's piece of z."""
     piece = call.operand("output")
     way_out = f"`{tensor.name}.partition(…)[i]` reads at any place"
     if not isinstance(piece, PieceOperand):
@@ -158,7 +158,7 @@ def load_like(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
 def _require_equal_extents(
     lo: Lowering, tensor: RefOperand, piece: PieceOperand, axis: int
 ) -> None:
-    """The launch checks that both tensors end at the same place."""
+    """Require, at launch, that both tensors have equal extents."""
     left, right = (
         as_tile(lo, ast.Pass(), extent_of(lo, t, axis), i32).value for t in (tensor, piece)
     )
@@ -170,11 +170,11 @@ def _require_equal_extents(
     lo.builder.add(Require(condition=condition, text=text))
 
 
-# --- where it lies --------------------------------------------------------------------------------
+# --- position -------------------------------------------------------------------------------------
 
 
 def rows_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
-    """`z.rows`: where the piece begins and ends along the first axis of the tensor."""
+    """`z.rows`: start and end of the piece along the first axis of the tensor."""
     if isinstance(piece, SegmentedPiece):
         return _pair(*piece.rows)
     height, rows = piece.tile[0], _extent(lo, piece)
@@ -182,21 +182,21 @@ def rows_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
         return _pair(lo.builder.index(0), rows)
     add, size = lo.builder.add, lo.builder.index(height)
     begin = add(MulI(lhs=piece.index[0], rhs=size, dtype=i32)).result
-    # What is left of the tensor is compared, since a sum might not fit.
+    # The remaining rows are compared, since a sum might not fit.
     left = add(SubI(lhs=rows, rhs=begin, dtype=i32)).result
     own = add(MinI(lhs=size, rhs=left, dtype=i32)).result
     return _pair(begin, add(AddI(lhs=begin, rhs=own, dtype=i32)).result)
 
 
 def segment_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
-    """`z.segment`: where the piece's segment begins and ends; without any it is all rows."""
+    """`z.segment`: start and end of the piece's segment; without segments, of all rows."""
     if isinstance(piece, SegmentedPiece):
         return _pair(*piece.segment)
     return _pair(lo.builder.index(0), _extent(lo, piece))
 
 
 def segments_of_piece(lo: Lowering, piece: PieceOperand) -> Operand:
-    """`z.segments`: one fewer than there are offsets."""
+    """`z.segments`: one fewer than the number of offsets."""
     if not isinstance(piece, SegmentedPiece):
         return Static(1)
     offsets = lo.launch_value(Extent(offsets_name(piece.name), 0))
@@ -237,7 +237,7 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
 
 
 def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int, part: int) -> None:
-    """Parts divide their piece: the last would reach into another block's otherwise."""
+    """Check that parts divide their piece, since the last would reach into another otherwise."""
     whole = piece.tile[axis]
     if whole is None or whole % part == 0:
         return
@@ -250,7 +250,7 @@ def _check_division(lo: Lowering, node: ast.AST, piece: PieceOperand, axis: int,
 
 
 def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
-    """How many parts of a piece begin inside the tensor."""
+    """Number of parts of a piece that begin inside the tensor."""
     add, whole = lo.builder.add, piece.tile[axis]
     if whole is None:
         return tile_count(lo, piece, axis, part)
@@ -266,7 +266,7 @@ def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Val
 
 
 def first_part(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
-    """Where parts are counted from: the start of the tensor, or of ragged rows."""
+    """The origin of part indices: the start of the tensor, or of ragged rows."""
     whole = piece.tile[axis]
     if whole is None or (isinstance(piece, SegmentedPiece) and axis == 0):
         return lo.builder.index(0)
@@ -275,7 +275,7 @@ def first_part(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value
 
 
 def _parts_of_rows(lo: Lowering, piece: SegmentedPiece, part: int) -> Value:
-    """How many parts of this height the rows of a piece make."""
+    """Number of parts of this height in the rows of a piece."""
     begin, end = piece.rows
     height = lo.builder.add(SubI(lhs=end, rhs=begin, dtype=i32)).result
     rounded = AddI(lhs=height, rhs=lo.builder.index(part - 1), dtype=i32)
@@ -284,7 +284,7 @@ def _parts_of_rows(lo: Lowering, piece: SegmentedPiece, part: int) -> Value:
 
 
 def part_count(lo: Lowering, parts: PiecePartition, axis: int) -> Value:
-    """How many parts begin inside the tensor."""
+    """Number of parts that begin inside the tensor."""
     return parts.counts[axis]
 
 

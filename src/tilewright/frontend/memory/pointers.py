@@ -52,7 +52,7 @@ def offset_pointers(
         way_out = "convert it: `.astype(i64)`"
         lo.reject(WrongOperand, node, "an offset is i32 or i64", f"this is {offset}", way_out)
     if isinstance(sign, ast.Sub):
-        wide = convert(lo, offset, i64)  # the lowest i32 has no opposite among them
+        wide = convert(lo, offset, i64)  # the lowest i32 has no negation in i32
         offset = TileOperand(lo.builder.add(NegI(source=wide.value, dtype=i64)).result, i64)
     shape = broadcast_shape(left.shape, offset.shape)
     if shape is None:
@@ -62,7 +62,7 @@ def offset_pointers(
 
 
 def moved(lo: Lowering, pointers: PointerOperand, offset: TileOperand) -> PointerOperand:
-    """Pointers so many elements further; the shapes are equal."""
+    """Pointers moved by so many elements; the shapes are equal."""
     op = lo.builder.add(Offset(ptr=pointers.value, offset=offset.value))
     return PointerOperand(op.result, pointers.dtype)
 
@@ -80,7 +80,7 @@ def reshaped_pointers(
 def spread_pointers(
     lo: Lowering, pointers: PointerOperand, shape: tuple[int, ...]
 ) -> PointerOperand:
-    """Pointers repeated along new axes and axes of extent one; the shapes must fit."""
+    """Pointers broadcast along new axes and axes of extent one; the shapes must fit."""
     missing = len(shape) - len(pointers.shape)
     aligned = reshaped_pointers(lo, pointers, (1,) * missing + pointers.shape)
     if aligned.shape == shape:
@@ -98,7 +98,7 @@ def _shape(lo: Lowering, call: Arguments) -> tuple[int, ...]:
 
 
 def reshape_pointers(lo: Lowering, pointers: PointerOperand, call: Arguments) -> Operand:
-    """`p.reshape(…)`: as many pointers as before."""
+    """`p.reshape(…)`: the same number of pointers."""
     shape = _shape(lo, call)
     if prod(shape) != prod(pointers.shape):
         what = f"reshape of {pointers.shape} to {shape}"

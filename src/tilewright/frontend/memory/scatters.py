@@ -1,9 +1,9 @@
-"""Elements of this block's piece written one by one: `z.scatter(values, i, j, mask=…)`.
+"""Scatters: stores to single elements of this block's piece, `z.scatter(values, i, j, mask=…)`.
 
 Indices count from the first element of the piece. An element outside the piece, or outside the
-tensor, is dropped without a check, so no index reaches an element of another block. Where several
-values go to one element, the last of them in row-major order is written and the others are not: a
-store of several values to one address would leave it open which one stays.
+tensor, is dropped without a check, so no index reaches an element of another block. Of several
+values for one element, only the last in row-major order is written: with several stores to one
+address the result would be undefined.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _all(conditions: list[TileFormula]) -> TileFormula:
     return result
 
 
-# --- where the piece lies -------------------------------------------------------------------------
+# --- bounds of the piece --------------------------------------------------------------------------
 
 
 def _is_own(piece: PieceOperand, axis: int, index: TileFormula) -> TileFormula:
@@ -79,7 +79,7 @@ def _is_own(piece: PieceOperand, axis: int, index: TileFormula) -> TileFormula:
 
 
 def _extent(piece: PieceOperand, axis: int, like: TileFormula) -> TileFormula:
-    """How far the piece goes along an axis."""
+    """The extent of the piece along an axis."""
     lo, extent = like.lo, piece.tile[axis]
     if isinstance(piece, SegmentedPiece) and axis == 0:
         begin, end = (like.like(TileOperand(row, i32)) for row in piece.rows)

@@ -1,6 +1,6 @@
-"""This block's piece of an output that is cut by offsets: found before the body of the kernel.
+"""This block's piece of an output cut by offsets, computed before the body of the kernel.
 
-Offsets travel with the output; no name of the kernel leads to them.
+Offsets are hidden arguments of the output, without a name in the kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["segmented_piece"]
 
 
 def segmented_piece(lo: Lowering, piece: PieceOperand, offsets: RefOperand) -> SegmentedPiece:
-    """This block's piece, found by its number among the pieces of all segments."""
+    """This block's piece, by its number among the pieces of all segments."""
     assert isinstance(find_piece, FunctionType)
     where = lo.frame.source.node
     call = ast.copy_location(ast.Call(ast.Name(find_piece.__name__), [], []), where)

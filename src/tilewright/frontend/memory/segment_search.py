@@ -1,10 +1,10 @@
-"""Which rows a block owns of an output that is cut by offsets, written in the language itself.
+"""The rows that a block owns of an output cut by offsets, as a helper in the language itself.
 
 Segment `s` is the rows `[max(offsets[0..s]), offsets[s + 1])`, both clipped to the tensor, and is
-cut into pieces by itself; pieces are numbered through all segments. Since no segment begins before
-the end of an earlier one, they are disjoint whatever the offsets hold: decreasing, negative, beyond
-the end. The front end inlines `find_piece` before the body of a kernel; nothing here needs a check,
-because elements outside the offsets read as zero.
+cut into pieces separately; pieces are numbered across all segments. Since no segment begins before
+the end of an earlier one, they are disjoint for any offsets: decreasing, negative, beyond the end.
+The front end inlines `find_piece` before the body of a kernel; it needs no check, because elements
+outside the offsets read as zero.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tilewright.lang.annotations import Ref
 
 __all__ = ["find_piece"]
 
-_LANES = 128  # segments that are looked at together
+_LANES = 128  # segments of one chunk
 
 
 def find_piece(
     offsets: Ref[Any, Any], number: int, rows: int, height: int
 ) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """The segment and the piece of it that have a number, its rows, and those of its segment.
+    """Segment and piece with a number, the rows of the piece, and those of the segment.
 
-    A number that no piece has gives a piece without rows. There is a segment: without any the
-    launch has no blocks.
+    A number beyond the last piece gives a piece without rows. There is at least one segment: a
+    launch without segments has no blocks.
     """
     segments = offsets.shape[0] - 1
     lanes = tw.arange(_LANES, dtype=i32)
@@ -51,7 +51,7 @@ def find_piece(
     segment = min(max(segment, 0), segments - 1)
     high = min(max(high, 0), rows)
     low = min(max(low, 0), high)
-    # The rows that are left are compared, since a product or a sum might not fit.
+    # The remaining rows are compared, since a product or a sum might not fit.
     skipped = min(max(piece, 0), (high - low) // height)
     begin = low + skipped * height
     end = begin + min(height, high - begin)
@@ -59,12 +59,12 @@ def find_piece(
 
 
 def _clipped(offsets: Ref[Any, Any], at: Any, rows: int) -> Any:
-    """Offsets held to the rows that there are."""
+    """Offsets clamped to the rows of the tensor."""
     found = offsets.gather(at)
     limit = i32(rows).astype(found.dtype)
     return tw.minimum(tw.maximum(found, 0), limit).astype(i32)
 
 
 def _picked(is_here: Any, values: Any) -> Any:
-    """The value in the lane that was found, or zero."""
+    """The value in the matching lane, or zero."""
     return tw.sum(tw.where(is_here, values, 0)).item()

@@ -1,7 +1,7 @@
 """Pieces of ragged rows: an output whose first axis is cut by offsets read from memory.
 
-Where a piece begins is known only in the kernel, so it is read and written element by element, with
-a mask for its rows. Offsets travel with the output; no name of the kernel leads to them.
+The start of a piece is known only in the kernel, so it is read and written element by element, with
+a mask for its rows. Offsets are hidden arguments of the output, without a name in the kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["elements_of_part", "load_elements", "store_elements"]
 def load_elements(
     lo: Lowering, tensor: TensorOperand, place: Elements, padding: TileOperand
 ) -> TileOperand:
-    """The elements of a piece, or those of another tensor at the same places."""
+    """The elements of a piece, or those of another tensor at the same positions."""
     assert isinstance(place.pointers.type, TileType)
     fill = broadcast_to(lo, padding, place.pointers.type.shape).value
     load = LoadPtr(source=place.pointers, mask=place.inside, padding_value=fill)
@@ -49,7 +49,7 @@ def elements_of_part(
     shape: tuple[int, ...],
     part: tuple[Value, ...],
 ) -> Elements:
-    """The elements of a tensor at the place of a part of a piece, those in its rows alone.
+    """The elements of a tensor at the position of a part of a piece, within its rows.
 
     `part` counts the parts: along the first axis within the piece, along others from the start of
     the tensor.

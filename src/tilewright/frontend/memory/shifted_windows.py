@@ -1,9 +1,9 @@
-"""Windows that begin beside their steps: read element by element, since no view starts there.
+"""Shifted windows: read element by element, since no view has a start.
 
-Window `k` begins `start` elements behind its step, or before it. The windows that exist
-are those of the same step without a start, so that an index walks the same ladder. What lies before
-the first element or behind the last is masked, and reads as padding: an index that wraps around at
-32 bits is negative, and so outside, too.
+Window `k` begins `start` elements after its step, or before it. The valid windows are those of the
+same step without a start, so that an index walks the same ladder. An element before the first or
+after the last one is masked, and reads as padding: an index that wraps at 32 bits is negative, and
+so outside, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NUMBERS = {
 def starts_argument(
     lo: Lowering, tensor: RefOperand, call: Arguments, tile: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Where the first window begins along each axis: less than a window away from the tensor."""
+    """The start of the first window along each axis: less than a window away from the tensor."""
     where = call.where("start")
     starts = static_ints(lo, where, call.operand("start"), "the start of a window")
     if len(starts) == 1:
@@ -54,7 +54,7 @@ def starts_argument(
 
 
 def load_shifted(lo: Lowering, source: PartitionOperand, index: tuple[Value, ...]) -> TileOperand:
-    """The window at a place that was checked, with padding around the tensor."""
+    """The window at a checked index, with padding around the tensor."""
     rank, dtype = source.rank, source.tensor.spec.dtype
     indices = tuple(
         reshaped(lo, _elements(lo, source, axis, place), _along(source.tile, axis))
@@ -68,7 +68,7 @@ def load_shifted(lo: Lowering, source: PartitionOperand, index: tuple[Value, ...
 
 
 def _elements(lo: Lowering, source: PartitionOperand, axis: int, place: Value) -> TileOperand:
-    """Which elements of its axis a window has."""
+    """The indices of a window's elements along an axis."""
     add, extent = lo.builder.add, source.tile[axis]
     step = lo.builder.index(source.steps[axis])
     begin = add(MulI(lhs=place, rhs=step, dtype=i32)).result

@@ -1,6 +1,6 @@
-"""Stores to outputs: what all of them have in common.
+"""Stores to outputs: the common part.
 
-Which place a tile may go to is the business of `pieces` and `mapped`; here it is known.
+The callers, `pieces` and `mapped`, have settled the index.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["masked", "refuse_store", "storable", "store_tile"]
 
 
 def refuse_store(lo: Lowering, node: ast.AST, name: str) -> NoReturn:
-    """A store to something shared."""
+    """Refuse a store to a shared tensor."""
     lo.reject(StoreToShared, node, name)
 
 
 def storable(
     lo: Lowering, call: Arguments, output: TensorOperand, shape: tuple[int, ...]
 ) -> TileOperand:
-    """The tile of a store: it has the dtype and the shape of the place it goes to."""
+    """The tile of a store, checked to have the dtype and the shape of its target."""
     where, dtype = call.where("tile"), output.spec.dtype
     operand = call.operand("tile")
     tile = as_tile(lo, where, operand, dtype)
@@ -46,9 +46,9 @@ def storable(
 def masked(
     lo: Lowering, call: Arguments, tile: TileOperand, load: Callable[[], TileOperand]
 ) -> TileOperand:
-    """The tile of a store; where its mask is false, the elements that are there.
+    """The tile of a store; where its mask is false, the current elements.
 
-    The block owns the place, so that it may read and write it again.
+    The block owns the target, so it may read and rewrite it.
     """
     where = call.where("mask")
     mask = mask_tile(lo, where, call.operand("mask"))
@@ -73,7 +73,7 @@ def store_tile(
     *,
     is_whole: bool = False,
 ) -> None:
-    """Write a tile at a place that was checked or minted."""
+    """Write a tile at a checked or minted index."""
     view = lo.partition_view(output, shape, None)
     if output.leading:
         tile, index = reshaped(lo, tile, output.whole_tile(shape)), (*output.leading, *index)

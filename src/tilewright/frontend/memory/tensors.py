@@ -1,9 +1,9 @@
 """Tensors in a kernel: extents, tile counts, checked indices and loads.
 
-Reading in tiles is in `partitions`, element by element in `gathers`; writing is in
-`pieces`, `mapped` and `accumulators`.
+Loads of tiles are in `partitions`, of elements in `gathers`; stores are in `pieces`, `mapped` and
+`accumulators`.
 
-Every coordinate of a load goes through `BoundsCheck`; whether that costs anything is decided later.
+Every coordinate of a load goes through `BoundsCheck`; `check` settles it later.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
-    """Elements along an axis: a constant if the signature fixes it."""
+    """The extent of an axis: a constant if the signature fixes it."""
     assert isinstance(tensor.view.type, TensorViewType)
     along = tensor.along(axis)
     fixed = tensor.view.type.shape[along]
@@ -65,7 +65,7 @@ def extent_of(lo: Lowering, tensor: TensorOperand, axis: int) -> Operand:
 
 
 def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Value:
-    """How many tiles of this extent an axis has."""
+    """Number of tiles of this extent along an axis."""
     return tiles_along(lo, tensor.name, tensor.along(axis), tile)
 
 
@@ -75,7 +75,7 @@ def tile_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Val
 def tile_argument(
     lo: Lowering, call: Arguments, name: str, rank: int, what: str
 ) -> tuple[int, ...]:
-    """The extents of a tile, one for each axis, each known now."""
+    """The extents of a tile, one compile-time integer for each axis."""
     places = call.places(name)
     if len(places) == 1 and isinstance(places[0][1], TupleOperand):
         places = tuple((places[0][0], item) for item in places[0][1].items)
@@ -89,7 +89,7 @@ _PADDINGS: dict[float, Padding] = {math.inf: Padding.POS_INF, -math.inf: Padding
 
 
 def padding_argument(lo: Lowering, call: Arguments, tensor: RefOperand) -> Padding:
-    """What loads give outside the tensor: zero or, for floats, one of four more values."""
+    """The padding of loads: zero or, for floats, one of four more values."""
     operand = call.operand("padding")
     value = operand.value if isinstance(operand, Static) else None
     if not isinstance(value, (int, float)):
@@ -139,7 +139,7 @@ def loaded(
     padding: Padding | None,
     index: tuple[Value, ...],
 ) -> TileOperand:
-    """The tile at a place that was checked; without padding it is known to be inside."""
+    """The tile at a checked index; without padding it lies inside."""
     view = lo.partition_view(tensor, tile, padding)
     return loaded_from(lo, view, tensor, index, is_whole=padding is None)
 
@@ -153,7 +153,7 @@ def loaded_from(
     *,
     is_whole: bool = False,
 ) -> TileOperand:
-    """The tile of any view of a tensor, at a place that was checked."""
+    """The tile of any view of a tensor, at a checked index."""
     index = (*tensor.leading, *index)
     dtype, inbounds = tensor.spec.dtype, (True,) * len(index) if is_whole else ()
     loaded = lo.builder.add(
@@ -165,7 +165,7 @@ def loaded_from(
 
 
 def whole_tile(lo: Lowering, node: ast.AST, piece: TensorOperand) -> tuple[int, ...]:
-    """The shape of a whole piece, which is taken at once: one that a tile can have."""
+    """The shape of a whole piece, checked to be that of a tile."""
     whole = piece.spec.tile[len(piece.leading) :]
     tile = tuple(extent for extent in whole if extent is not None)
     if len(tile) < piece.rank or not all(is_power_of_two(extent) for extent in tile):

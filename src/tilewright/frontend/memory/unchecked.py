@@ -1,8 +1,8 @@
-"""Loads and stores of tiles at places that nobody checks, inside an unsafe block only.
+"""Unchecked loads and stores of tiles, inside an unsafe block only.
 
-They are the checked ones of `partitions` and `pieces` without the check. An index outside the tiles
-of a tensor is undefined on a GPU and reported by the CPU device; a part outside this block's piece
-is another block's, and the watch for races tells of it.
+They are the accesses of `partitions` and `pieces` without the check. An index outside the tiles of
+a tensor is undefined on a GPU and reported by the CPU device; a part outside this block's piece
+belongs to another block, and the race checker reports it.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def _part(lo: Lowering, parts: PiecePartition, call: Arguments) -> tuple[Value, 
 
 
 def load_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
-    """`p.load_unchecked(i, j)` of this block's piece, and of what lies around it."""
+    """`p.load_unchecked(i, j)` of this block's piece, and beyond it."""
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
     return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call), is_whole=parts.is_exact)
 
 
 def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
-    """`p.store_unchecked(tile, i, j)` into this block's piece, or what lies around it."""
+    """`p.store_unchecked(tile, i, j)` into this block's piece, or beyond it."""
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`store_unchecked`", why, _CHECKED_STORE)
     tile = storable(lo, call, parts.piece, parts.tile)

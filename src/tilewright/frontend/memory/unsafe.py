@@ -1,7 +1,7 @@
-"""`with tw.unsafe("why this is sound"):`, the block that allows what cannot be checked.
+"""`with tw.unsafe("why this is sound"):`, the block that allows unchecked operations.
 
-The block counts where it is written: it belongs to the frame of one function, so neither a helper
-called from it nor the code behind it is inside. What needs one asks `require_unsafe`.
+The block is lexical: it belongs to the frame of one function, so neither a helper called from it
+nor the code after it is inside. Operations that need one call `require_unsafe`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 def require_unsafe(
     lo: Lowering, node: ast.AST, what: str, why: str = "nothing checks it", instead: str = ""
 ) -> None:
-    """Refuse something unsafe where the author has not said why it is sound."""
+    """Refuse an unsafe operation outside an unsafe block."""
     if lo.frame.unsafe_reason is None:
         lo.reject(OutsideUnsafe, node, what, why, instead)
 
 
 def reason_of(lo: Lowering, node: ast.With) -> str:
-    """Why an unsafe block is sound, in the words of its author."""
+    """The reason of an unsafe block, in its author's words."""
     head = node.items[0].context_expr
     function = head.func if isinstance(head, ast.Call) else head
     callee = lo.expression(function)
@@ -56,7 +56,7 @@ def reason_of(lo: Lowering, node: ast.With) -> str:
 
 
 def refuse_expression(lo: Lowering, call: Arguments) -> NoReturn:
-    """`tw.unsafe(…)` anywhere but in the head of a `with`."""
+    """Refuse `tw.unsafe(…)` anywhere but in the head of a `with`."""
     way_out = 'it is the head of a block: `with tw.unsafe("why this is sound"):`'
     lo.reject(Unsupported, call.node, "`tw.unsafe(…)` as an expression", way_out)
 
@@ -67,7 +67,7 @@ def _refuse_with(lo: Lowering, node: ast.With) -> NoReturn:
 
 
 def _written_reason(call: ast.Call) -> str | None:
-    """The reason, if it stands there as it should."""
+    """The reason, if it is the only argument and a string literal that is not empty."""
     given = [*call.args, *(word.value for word in call.keywords if word.arg == "reason")]
     if len(given) != 1 or len(call.args) + len(call.keywords) != 1:
         return None
@@ -86,12 +86,12 @@ def _given(call: ast.Call) -> str:
     return f"`{ast.unparse(node)}`"
 
 
-# --- for a report ---------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class UnsafeBlock:
-    """One block, where it stands, and why its author holds it to be sound."""
+    """An unsafe block, its location, and its author's reason."""
 
     function: str
     span: Span
@@ -99,7 +99,7 @@ class UnsafeBlock:
 
 
 def unsafe_blocks(source: SourceFunction) -> Iterator[UnsafeBlock]:
-    """Every unsafe block of a function, in the order of the text, whether it is compiled or not."""
+    """Every unsafe block of a function, in source order, compiled or not."""
     for node in ast.walk(source.node):
         if not isinstance(node, ast.With):
             continue
@@ -110,7 +110,7 @@ def unsafe_blocks(source: SourceFunction) -> Iterator[UnsafeBlock]:
 
 
 def _meant(source: SourceFunction, node: ast.expr) -> Any:
-    """What a dotted name means in a function; None for anything else."""
+    """The object of a dotted name in a function; None for other expressions."""
     if isinstance(node, ast.Attribute):
         return getattr(_meant(source, node.value), node.attr, None)
     try:

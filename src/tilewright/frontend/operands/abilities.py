@@ -1,4 +1,4 @@
-"""What each dtype is for: some only store and multiply, and say so when they are computed with."""
+"""Dtypes with arithmetic; the others only store and multiply, and are refused elsewhere."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PURPOSES = {
 
 
 def can_compute(dtype: type[DType]) -> bool:
-    """Whether there is arithmetic on a dtype."""
+    """Whether a dtype has arithmetic."""
     return dtype.element in INTEGERS | BASE_FLOATS
 
 
 def check_computes(lo: Lowering, node: ast.AST, what: str, dtype: type[DType]) -> None:
-    """Refuse a dtype that nothing is computed in."""
+    """Refuse a dtype without arithmetic."""
     if not can_compute(dtype):
         wide = "i8" if dtype.element.is_integer else "f32"
         lo.reject(

@@ -1,8 +1,8 @@
-"""Tuples, named tuples and dataclasses of operands: their members, however deep.
+"""Aggregates: nested tuples, named tuples and dataclasses of operands.
 
-An aggregate exists only while a kernel is lowered. What branches choose and loops hand on are its
-leaves, the members that are no aggregates themselves. A function that has left its frame is one as
-well: its members are the values that it took along (`closures`).
+An aggregate exists only while a kernel is lowered. Branches select and loops carry its leaves, the
+members that are no aggregates themselves. A closure is one as well: its members are the captured
+values (`closures`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
     "refilled",
 ]
 
-# Has members that an author can reach.
+# Operands with members that an author can name.
 Aggregate = TupleOperand | RecordOperand
 
-# Has members at all.
+# Operands with members.
 Compound = Aggregate | LambdaOperand
 
 
@@ -40,7 +40,7 @@ def is_named_tuple(kind: object) -> bool:
 
 
 def member_names(aggregate: Compound) -> tuple[str, ...]:
-    """The names of the members; those of a plain tuple have none."""
+    """The names of the members; empty for a plain tuple."""
     if isinstance(aggregate, LambdaOperand):
         return aggregate.names
     if isinstance(aggregate, RecordOperand):
@@ -49,7 +49,7 @@ def member_names(aggregate: Compound) -> tuple[str, ...]:
 
 
 def are_alike(one: Operand, other: Operand) -> bool:
-    """Whether two operands have the same members, whatever the leaves are."""
+    """Whether two operands have the same structure, apart from their leaves."""
     if not isinstance(one, Compound) or not isinstance(other, Compound):
         return isinstance(one, Compound) == isinstance(other, Compound)
     is_one_kind = type(one) is type(other) and _kind(one) == _kind(other)
@@ -58,14 +58,14 @@ def are_alike(one: Operand, other: Operand) -> bool:
 
 
 def _kind(operand: Compound) -> tuple[object, ...]:
-    """All that two operands have in common when only their members differ."""
+    """The structure of an operand without its members."""
     if isinstance(operand, LambdaOperand):
         return operand.node, operand.names, operand.frame.source.function
     return (operand.kind,)
 
 
 def leaves(operand: Operand, path: str = "") -> Iterator[tuple[str, Operand]]:
-    """The members that are no aggregates, each with how an author would write it."""
+    """The leaves of an operand, each with its path in source form."""
     if not isinstance(operand, Compound):
         yield path, operand
         return

@@ -1,6 +1,6 @@
 """Attributes and methods of operands, by the kind of operand.
 
-A method's parameters are those of its declaration in `lang`; here is only what it does.
+A method's parameters are those of its declaration in `lang`; here is its lowering.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _method(owner: Operand, declaration: type, name: str, rule: MethodRule) -> M
 
 
 def _called(node: ast.Call, name: str) -> str:
-    """What is called, as the author wrote it if that is short."""
+    """The callee as in the source, if that is short."""
     function = node.func
     is_short = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
     return ast.unparse(function) if is_short else f".{name}"

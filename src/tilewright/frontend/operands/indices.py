@@ -1,7 +1,7 @@
-"""Integers that index: of any dtype, with a sign or without one, in 32 or 64 bits from here on.
+"""Index operands: integers of any dtype, widened to 32 or 64 bits.
 
-Nothing is narrowed here. An index is compared with its axis in its own width first, so that a
-number that 32 bits cannot hold never comes back as another one that happens to lie inside.
+No index is narrowed here. It is compared with its axis in its own width first, so that a number
+beyond 32 bits never wraps to one inside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["coordinates", "integer_scalar", "integer_tile"]
 
 
 def coordinates(places: Sequence[Place]) -> tuple[Place, ...]:
-    """`p[at]` means `p[i, j]`: a tuple or a minted index stands for its parts."""
+    """The coordinates of an index: a tuple or a minted index stands for its parts."""
     if len(places) != 1:
         return tuple(places)
     [(node, operand)] = places

@@ -1,4 +1,4 @@
-"""What an expression of a kernel can be while it is lowered.
+"""Operands: the values of expressions while a kernel is lowered.
 
 Only `TileOperand` has a value in the IR. Tensors, partitions, pieces, minted indices, tuples,
 dtypes and functions are compile-time aggregates: a loop cannot carry them and a branch cannot
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Identity:
-    """A member of an enum that is no number and no string: itself, whatever its class defines.
+    """A member of an enum that is no number and no string, compared by identity.
 
     Equal to itself alone, true, without order; its text is its name.
     """
@@ -85,10 +85,9 @@ class Identity:
 
 @dataclass(frozen=True)
 class Static:
-    """A Python value known now: a number, a truth value, None, a string, a member of an `Enum`.
+    """A compile-time Python value: a number, a truth value, None, a string, an `Enum` member.
 
-    The value of a member is the number or the string that it is (`IntEnum`, `StrEnum`), or what
-    stands for it.
+    The value of a member is its number or string (`IntEnum`, `StrEnum`), or an `Identity`.
     """
 
     value: Any
@@ -100,12 +99,12 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class TileOperand:
-    """A tile; rank 0 is a scalar. `weak` marks a literal that only has its default dtype."""
+    """A tile; rank 0 is a scalar. `weak` marks a literal with its default dtype."""
 
     value: Value
     dtype: type[DType]
     weak: bool = False
-    chosen: ChosenNumbers | None = None  # how it was made, if of two literals
+    chosen: ChosenNumbers | None = None  # its two literals, if `tw.where` chose between them
 
     @property
     def has_own_dtype(self) -> bool:
@@ -132,9 +131,9 @@ class TileOperand:
 
 @dataclass(frozen=True, eq=False)
 class ChosenNumbers:
-    """`tw.where` of two numbers: like a literal it takes the dtype of the tile that it meets.
+    """`tw.where` of two numbers: takes the dtype of the tile that it meets, like a literal.
 
-    Only while it is just that: a tile computed from it has the dtype of its literals for good.
+    A tile computed from it keeps the default dtype of its literals.
     """
 
     condition: TileOperand
@@ -143,7 +142,7 @@ class ChosenNumbers:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The blocks of a launch: how many along each axis, and which one this is."""
+    """The logical grid of a launch: its extents, and this block's index."""
 
     counts: tuple[Value, ...]
     index: tuple[Value, ...]
@@ -159,7 +158,7 @@ class PointerOperand:
     """A pointer, or a tile of pointers."""
 
     value: Value
-    dtype: type[DType]  # of what is pointed to
+    dtype: type[DType]  # of the pointed-to elements
 
     @property
     def type(self) -> TileType:
@@ -181,19 +180,19 @@ class PointerOperand:
 class PartitionOperand:
     """A read-only tensor seen as tiles; axis `a` runs along axis `order[a]` of the tensor.
 
-    Tiles start every `steps[a]` elements, which is their extent but for windows, plus `starts[a]`.
+    Tiles start every `steps[a]` elements, their extent except for windows, plus `starts[a]`.
     """
 
     tensor: RefOperand
     tile: tuple[int, ...]
     steps: tuple[int, ...]
     order: tuple[int, ...]
-    padding: Padding | None  # none where tiles divide the tensor
+    padding: Padding | None  # None where tiles divide the tensor
     starts: tuple[int, ...] = ()  # less than a tile away from zero
 
     @property
     def rank(self) -> int:
-        """How many indices name one tile."""
+        """Number of indices of one tile."""
         return len(self.tile)
 
     def __str__(self) -> str:
@@ -203,10 +202,10 @@ class PartitionOperand:
 
 @dataclass(frozen=True, eq=False)
 class PiecePartition:
-    """This block's piece cut into parts. `counts` are the parts that begin inside the tensor.
+    """This block's piece cut into parts. `counts` are those that begin inside the tensor.
 
-    An index stays below `limits`: the same number, or for ragged rows all parts that a full piece
-    has, since those that lie behind its last row are masked.
+    An index stays below `limits`: the same number, or for ragged rows all parts of a full piece,
+    since those after its last row are masked.
     """
 
     piece: PieceOperand
@@ -221,10 +220,10 @@ class PiecePartition:
 
 @dataclass(frozen=True, eq=False)
 class WalkRange:
-    """`z.indices…()`: only a `for` can use it. The first output is the one that was asked."""
+    """`z.indices…()`, for a `for` only. The first output is the receiver of the call."""
 
     outputs: tuple[MappedOperand, ...]
-    ranges: Mapping[int, tuple[Value, Value]]  # start and stop, for axes that are not walked whole
+    ranges: Mapping[int, tuple[Value, Value]]  # start and stop, for axes of a sub-range
     span: Span
 
     def __str__(self) -> str:
@@ -233,7 +232,7 @@ class WalkRange:
 
 @dataclass(eq=False)
 class Minted:
-    """An index that a walk gave out, good for its outputs. `open` is false once the loop ended."""
+    """An index minted by a walk, valid for its outputs. `open` is false once the loop has ended."""
 
     outputs: tuple[str, ...]
     coordinates: tuple[TileOperand, ...]
@@ -278,7 +277,7 @@ class ClassOperand:
 
 @dataclass(frozen=True, eq=False)
 class EnumOperand:
-    """An `Enum` class, whose members are looked up now."""
+    """An `Enum` class, whose members are looked up at compile time."""
 
     kind: type[Enum]
 
@@ -298,7 +297,7 @@ class DTypeOperand:
 
 @dataclass(frozen=True, eq=False)
 class BuiltinOperand:
-    """A function of the language, like `tw.exp`; a partial one has some arguments."""
+    """A function of the language, like `tw.exp`; a partial one has some arguments bound."""
 
     builtin: Builtin[..., Any]
     args: tuple[Operand, ...] = ()
@@ -310,7 +309,7 @@ class BuiltinOperand:
 
 @dataclass(frozen=True, eq=False)
 class FunctionOperand:
-    """A plain Python function, inlined where it is called; a partial one has some arguments."""
+    """A plain Python function, inlined where it is called; a partial one has arguments bound."""
 
     function: FunctionType
     args: tuple[Operand, ...] = ()
@@ -329,18 +328,18 @@ class FunctionOperand:
 class LambdaOperand:
     """A lambda or a `def` inside a kernel or a helper, with the frame it stands in.
 
-    `items` are the values of the names that it took along from frames that have ended; all other
-    names are looked up when it is called, as Python does.
+    `items` are its captured values from frames that have ended; all other names are looked up when
+    it is called, as Python does.
     """
 
     node: ast.Lambda | ast.FunctionDef
-    frame: Any  # a `frames.Frame`, which knows operands
+    frame: Any  # a `frames.Frame`, which imports this module
     names: tuple[str, ...] = ()
     items: tuple[Operand, ...] = ()
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
 
     def __str__(self) -> str:
@@ -350,7 +349,7 @@ class LambdaOperand:
 
 @dataclass(frozen=True, eq=False)
 class PythonFunction:
-    """One of the Python built-ins that kernels know, such as `range`."""
+    """One of the Python built-ins that kernels support, such as `range`."""
 
     function: Any
 
@@ -360,7 +359,7 @@ class PythonFunction:
 
 @dataclass(frozen=True, eq=False)
 class ModuleOperand:
-    """A module, whose attributes are looked up now."""
+    """A module, whose attributes are looked up at compile time."""
 
     module: ModuleType
 
@@ -382,14 +381,14 @@ class Method:
 
 @dataclass(frozen=True)
 class Unset:
-    """A name that has no single value here, why, and what to do about it."""
+    """A name without a single value here, the reason, and the way out."""
 
     reason: str
     way_out: str
 
 
 class Poison:
-    """The result of something that was already reported; what derives from it is not reported."""
+    """The result of a reported problem; problems that derive from it are not reported."""
 
 
 Operand = (

@@ -1,7 +1,7 @@
-"""Dataclasses and named tuples in kernels: made, read by field, and made anew with changes.
+"""Records: instances of dataclasses and named tuples, their fields, and `replace`.
 
-Only what Python generates for such a class is known here: a class with code of its own for making
-an instance is refused. What the annotations of the fields say is for type checkers.
+Only methods that Python generates for such a class are supported: a class with code of its own for
+making an instance is refused. The annotations of the fields are for type checkers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def instance(lo: Lowering, node: ast.Call, callee: ClassOperand) -> Operand:
 
 
 def _refuse_own_code(lo: Lowering, node: ast.AST, kind: type) -> None:
-    """Instances are put together from their fields: no code of the class is run."""
+    """Refuse a class with code of its own, since instances are built from their fields."""
     if is_named_tuple(kind):
         is_plain = kind.__bases__ == (tuple,)
     else:
@@ -85,7 +85,7 @@ def replaced(lo: Lowering, node: ast.Call) -> Operand:
 def replaced_fields(
     lo: Lowering, node: ast.Call, owner: Aggregate, positional: list[ast.expr]
 ) -> Operand:
-    """The same with some fields changed, which are given by keyword."""
+    """The same record with some fields replaced, which are given by keyword."""
     names = member_names(owner)
     changes: dict[Any, Operand] = {
         keyword.arg: lo.expression(keyword.value) for keyword in node.keywords

@@ -1,4 +1,4 @@
-"""Constants of a kernel in messages: members of enums by name, and wide integers by their width."""
+"""Constants in messages: members of enums by name, and wide integers by their width."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tilewright.given import shown
 
 __all__ = ["shown_value"]
 
-_WIDEST = 64  # bits; the digits of longer numbers say less than their number
+_WIDEST = 64  # bits; longer numbers are shown by their width
 
 
 def shown_value(value: Any) -> str:
-    """A value as an author would write it, if that is short."""
+    """A value as in the source, if that is short."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value._name_}"
     if type(value) is int and value.bit_length() > _WIDEST:

@@ -1,6 +1,6 @@
-"""Tensor parameters of a kernel as expressions of it: shared ones, outputs, accumulators.
+"""Operands of tensor parameters: shared tensors, outputs, accumulators.
 
-They are compile-time aggregates like the other operands (`operands`): none is a value of the IR.
+They are compile-time aggregates like the other operands (`operands`): none is an SSA value.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class TensorOperand:
-    """A tensor parameter, or what is left of it at some places of its leading axes."""
+    """A tensor parameter, or its part at indices of its leading axes."""
 
     name: str
     spec: TensorSpec
     view: Value  # the whole tensor
-    rank: int  # less the axes that have a place
-    leading: tuple[Value, ...] = field(default=(), kw_only=True)  # places, each of them inside
+    rank: int  # without the indexed axes
+    leading: tuple[Value, ...] = field(default=(), kw_only=True)  # checked indices
 
     def along(self, axis: int) -> int:
-        """The axis of the whole tensor that one of those left is."""
+        """The axis of the whole tensor of a remaining axis."""
         return len(self.leading) + axis
 
     def whole_tile(self, tile: tuple[int, ...]) -> tuple[int, ...]:
-        """The tile of the whole tensor that one of the axes left is."""
+        """The tile of the whole tensor for a tile of the remaining axes."""
         return (*(1,) * len(self.leading), *tile)
 
 
@@ -50,7 +50,7 @@ class RefOperand(TensorOperand):
 class PieceOperand(TensorOperand):
     """This block's piece of a `Mut` output, or of one step of a walk."""
 
-    index: tuple[Value, ...]  # which piece, one number for each axis that is left
+    index: tuple[Value, ...]  # of the piece, one number for each remaining axis
 
     @property
     def tile(self) -> tuple[int | None, ...]:
@@ -65,9 +65,9 @@ class PieceOperand(TensorOperand):
 class SegmentedPiece(PieceOperand):
     """This block's piece of ragged rows: the first axis is cut by offsets read from memory."""
 
-    place: tuple[Value, Value]  # which segment, and which piece of it
-    rows: tuple[Value, Value]  # where the piece begins and ends
-    segment: tuple[Value, Value]  # where the whole segment does
+    place: tuple[Value, Value]  # the segment, and the piece in it
+    rows: tuple[Value, Value]  # start and end of the piece
+    segment: tuple[Value, Value]  # start and end of the whole segment
 
 
 class MappedOperand(TensorOperand):

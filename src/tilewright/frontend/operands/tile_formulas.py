@@ -1,8 +1,7 @@
 """Formulas over tiles while a kernel is lowered: `x * y + 1.0` adds the ops that compute it.
 
-A function of the language that is made of others is written here as its mathematics, without a text
-that would have to be captured. Operands have been checked before; numbers take the dtype of the
-formula beside them.
+A composed function of the language is written as its formula, without source that would have to be
+captured. Operands are already checked; numbers take the dtype of the formula beside them.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from tilewright.ir.types import TileType, scalar
 
 __all__ = ["Number", "TileFormula", "Turn", "compared_at_once", "repeated"]
 
-_MOST_COMPARISONS = 1 << 14  # at a time: what a block holds in its registers
+_MOST_COMPARISONS = 1 << 14  # at a time: as many as the registers of a block hold
 
 
 @dataclass(frozen=True, eq=False)
 class TileFormula:
-    """A tile, or a scalar, with the place in the source that its ops come from."""
+    """A tile, or a scalar, with the source location of its ops."""
 
     lo: Lowering
     node: ast.AST
@@ -50,7 +49,7 @@ class TileFormula:
         return self.tile.shape
 
     def like(self, tile: Operand) -> TileFormula:
-        """Another tile at the same place of the source."""
+        """Another tile at the same source location."""
         assert isinstance(tile, TileOperand)
         return TileFormula(self.lo, self.node, tile)
 
@@ -59,7 +58,7 @@ class TileFormula:
         return self.like(constant(self.lo, self.node, number, self.dtype, self.shape))
 
     def operand(self, other: Number) -> Operand:
-        """What stands beside this formula."""
+        """The other operand of this formula."""
         return other.tile if isinstance(other, TileFormula) else Static(other)
 
     # --- operators --------------------------------------------------------------------------------
@@ -184,12 +183,12 @@ class TileFormula:
         return self.like(TileOperand(self.lo.builder.add(made).result, self.dtype))
 
 
-# From the number of a turn and the value before it to the value behind it.
+# From the number of an iteration and the carried value to the next value.
 Turn = Callable[[TileFormula, TileFormula], TileFormula]
 
 
 def repeated(turns: int, start: TileFormula, turn: Turn) -> TileFormula:
-    """A loop that carries one value: `turn` gives the next from the turn's number and the last."""
+    """A loop that carries one value: `turn` maps the iteration's number and value to the next."""
     lo = start.lo
     if turns == 1:
         return turn(start.like(TileOperand(lo.builder.index(0), i32)), start)
@@ -207,9 +206,9 @@ def repeated(turns: int, start: TileFormula, turn: Turn) -> TileFormula:
 
 
 def compared_at_once(extent: int, others: int) -> int:
-    """How many of `extent` elements are compared with `others` elements in one turn of a loop."""
+    """How many of `extent` elements one iteration compares with `others` elements."""
     return max(1, min(extent, _MOST_COMPARISONS // others))
 
 
-# What can stand beside a formula.
+# An operand of a formula.
 Number = TileFormula | float

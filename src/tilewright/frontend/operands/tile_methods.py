@@ -43,7 +43,7 @@ def astype(lo: Lowering, tile: TileOperand, call: Arguments) -> Operand:
 def _rounding_between(
     lo: Lowering, call: Arguments, source: type[DType], dtype: type[DType]
 ) -> Rounding:
-    """How the call rounds, if floats can be rounded like that from one dtype to the other."""
+    """The rounding mode of the call, if the conversion supports it."""
     asked, where = rounding_argument(lo, call), call.where("rounding")
     if source.element.is_integer or dtype.element.is_integer:
         lo.reject(
@@ -65,7 +65,7 @@ def _several(operands: tuple[Operand, ...]) -> Operand:
 
 
 def reshape(lo: Lowering, tile: TileOperand, call: Arguments) -> Operand:
-    """`t.reshape(…)`: as many elements as before."""
+    """`t.reshape(…)`: the same number of elements."""
     shape = shape_argument(lo, call.node, _several(call.operands("shape")))
     if prod(shape) != prod(tile.shape):
         lo.reject(

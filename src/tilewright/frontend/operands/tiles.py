@@ -1,4 +1,4 @@
-"""Making tiles fit: literals get a dtype, shapes are broadcast."""
+"""Coercion of operands to tiles: dtypes of literals, and broadcasting."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def is_power_of_two(number: int) -> bool:
 
 
 def is_static_number(operand: Operand) -> bool:
-    """Whether it is a Python number known now."""
+    """Whether an operand is a compile-time number."""
     return isinstance(operand, Static) and isinstance(operand.value, (bool, int, float))
 
 
@@ -84,7 +84,7 @@ def is_static_number(operand: Operand) -> bool:
 
 
 def default_dtype(value: bool | float) -> type[DType]:
-    """The dtype of a literal that never met another."""
+    """The dtype of a literal that meets no tile."""
     if isinstance(value, bool):
         return bool_
     return i32 if isinstance(value, int) else f32
@@ -100,13 +100,13 @@ def constant(
     """A tile with one number in every element, checked to fit the dtype."""
     check_dtype(lo, node, dtype)
     number = _fitting(lo, node, value, dtype)
-    held = i8 if dtype is i4 else dtype  # there are no constants of 4-bit integers
+    held = i8 if dtype is i4 else dtype  # Tile IR has no constants of 4-bit integers
     op = Constant(value=number, to=TileType(held.element, shape), dtype=held)
     return convert(lo, TileOperand(lo.builder.add(op).result, held), dtype)
 
 
 def literal(lo: Lowering, node: ast.AST, operand: Operand, dtype: type[DType], what: str) -> float:
-    """A number that is known now, checked to fit the dtype."""
+    """A compile-time number, checked to fit the dtype."""
     if not isinstance(operand, Static) or not is_static_number(operand):
         lo.reject(NotStatic, node, what, str(operand))
     return _fitting(lo, node, operand.value, dtype)
@@ -118,7 +118,7 @@ def _fitting(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType
 
 
 def _fitting_float(lo: Lowering, node: ast.AST, value: bool | float, dtype: type[DType]) -> float:
-    """The number as a float; what becomes another kind of number was not meant."""
+    """The number as a float; one that is infinite or NaN only after rounding is refused."""
     try:
         number = float(value)
     except OverflowError:
@@ -215,7 +215,7 @@ def chosen_numbers(
 
 
 def gives_way(lo: Lowering, node: ast.AST, tile: TileOperand, dtype: type[DType]) -> TileOperand:
-    """A tile that only has the dtype of its literals, in the dtype of a tile that it has met."""
+    """A tile with the default dtype of its literals, converted to the dtype of a tile it meets."""
     if tile.chosen is not None:
         return chosen_numbers(lo, node, tile.chosen.condition, tile.chosen.numbers, dtype)
     return convert(lo, tile, dtype)
@@ -236,7 +236,7 @@ def as_scalar(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> TileO
 
 
 def as_index(lo: Lowering, node: ast.AST, operand: Operand) -> Value:
-    """The operand as an i32 scalar that can index."""
+    """The operand as an i32 scalar for an index."""
     tile = as_scalar(lo, node, operand, "an index")
     if tile.dtype is not i32:
         way_out = "" if isinstance(operand, Static) else "convert it: `.astype(i32)`"
@@ -246,14 +246,14 @@ def as_index(lo: Lowering, node: ast.AST, operand: Operand) -> Value:
 
 
 def static_int(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> int:
-    """An integer that is known now."""
+    """A compile-time integer."""
     if isinstance(operand, Static) and isinstance(operand.value, int):
         return int(operand.value)
     lo.reject(NotStatic, node, what, str(operand))
 
 
 def static_ints(lo: Lowering, node: ast.AST, operand: Operand, what: str) -> tuple[int, ...]:
-    """One integer that is known now, or a tuple of them."""
+    """One compile-time integer, or a tuple of them."""
     items = operand.items if isinstance(operand, TupleOperand) else (operand,)
     return tuple(static_int(lo, node, item, what) for item in items)
 
@@ -276,7 +276,7 @@ def check_tile_shape(
     way_out: str,
     dtype: type[DType] | None = None,
 ) -> None:
-    """Refuse shapes that no tile can have."""
+    """Refuse a shape that no tile has."""
     if not all(is_power_of_two(extent) for extent in shape):
         lo.reject(NotPowerOfTwo, node, what, shape, way_out)
     if prod(shape) > MAX_TILE_ELEMENTS:
@@ -284,7 +284,7 @@ def check_tile_shape(
 
 
 def dtype_argument(lo: Lowering, node: ast.AST, operand: Operand) -> type[DType]:
-    """A dtype used as an argument."""
+    """A dtype argument."""
     if not isinstance(operand, DTypeOperand):
         lo.reject(
             WrongOperand,
@@ -309,7 +309,7 @@ def reshaped(lo: Lowering, tile: TileOperand, shape: tuple[int, ...]) -> TileOpe
 
 
 def broadcast_to(lo: Lowering, tile: TileOperand, shape: tuple[int, ...]) -> TileOperand:
-    """The tile repeated along new axes and axes of extent one; the shapes must fit."""
+    """The tile broadcast along new axes and axes of extent one; the shapes must fit."""
     if tile.shape == shape:
         return tile
     aligned = reshaped(lo, tile, (1,) * (len(shape) - len(tile.shape)) + tile.shape)
@@ -320,7 +320,7 @@ def broadcast_to(lo: Lowering, tile: TileOperand, shape: tuple[int, ...]) -> Til
 
 
 def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
-    """NumPy's rule, or None if the shapes do not fit."""
+    """The broadcast shape by NumPy's rule, or None if the shapes do not fit."""
     try:
         return tuple(np.broadcast_shapes(left, right))
     except ValueError:
@@ -330,7 +330,7 @@ def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int,
 def broadcast_together(
     lo: Lowering, node: ast.AST, operation: str, *tiles: TileOperand
 ) -> tuple[TileOperand, ...]:
-    """All tiles in their common shape."""
+    """All tiles broadcast to their common shape."""
     shape: tuple[int, ...] = ()
     for tile in tiles:
         common = broadcast_shape(shape, tile.shape)
@@ -379,7 +379,7 @@ def _can_become(literal: type[DType], dtype: type[DType]) -> bool:
 def _met(
     lo: Lowering, node: ast.AST, literal: Operand, tile: TileOperand
 ) -> tuple[TileOperand, TileOperand]:
-    """A literal takes the tile's dtype; an integer that is only a literal too follows a float."""
+    """The literal in the tile's dtype; a tile of weak integers beside a float becomes f32."""
     assert isinstance(literal, Static)
     is_integer = not tile.has_own_dtype and tile.dtype.element.is_integer
     if is_integer and isinstance(literal.value, float):

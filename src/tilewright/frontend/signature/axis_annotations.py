@@ -1,6 +1,6 @@
 """The axes of a tensor's annotation: a dim, a number, `All`, and `Cut` with two of them.
 
-An extent and a tile are written alike; which one it is depends on what the tensor is.
+An extent and a tile have the same syntax; the kind of the tensor decides which one it is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tilewright.lang.dimensions import All, Cut, Dim
 __all__ = ["DimSpec", "ExtentSpec", "read_cuts", "read_dim", "refuse_cut"]
 
 DimSpec = int | str | None  # a fixed extent, the name of a dim, or None: the whole axis
-ExtentSpec = int | str | None  # the same of a whole tensor; None: the signature does not say
+ExtentSpec = int | str | None  # the same of a whole tensor; None: not in the signature
 
 
 def read_cuts(
     kernel: str, name: str, axes: tuple[Any, ...]
 ) -> tuple[tuple[ExtentSpec, ...], tuple[Any, ...]]:
-    """The extent that each axis of an output was said to have, and its tile as it was written."""
+    """The declared extent of each axis of an output, and its tile as annotated."""
     cuts: list[ExtentSpec] = []
     tiles: list[Any] = []
     for axis in axes:
@@ -46,7 +46,7 @@ def read_cuts(
 
 
 def refuse_cut(kernel: str, name: str, origin: Any, axes: tuple[Any, ...]) -> None:
-    """A tensor that a block sees whole is not cut in its annotation."""
+    """Refuse a `Cut` in the annotation of a tensor that a block sees whole."""
     for axis in axes:
         if axis is Cut or get_origin(axis) is Cut:
             extent = shown_annotation(get_args(axis)[0]) if get_args(axis) else "N"
@@ -57,7 +57,7 @@ def refuse_cut(kernel: str, name: str, origin: Any, axes: tuple[Any, ...]) -> No
 
 
 def read_dim(kernel: str, name: str, dim: Any) -> DimSpec:
-    """One axis as an annotation says it."""
+    """The spec of one axis of an annotation."""
     if get_origin(dim) is Literal and len(get_args(dim)) == 1:
         dim = get_args(dim)[0]
     if isinstance(dim, int) and not isinstance(dim, bool):

@@ -1,8 +1,8 @@
-"""Extents of tensors by the names that the signature gives them.
+"""Extents of a tensor, by the names in the signature.
 
-An extent that is fixed, by a number or by a constant, is a number here. Any other is passed: an
-input's as that of the axis which is the home of its name, and an output's as its own, which
-launch values know to be equal (`Signature.home_of`).
+An extent fixed by a number or by a constant is a number here. Any other is a launch term: an
+input's is that of the home axis of its dim, an output's its own, which launch values treat as equal
+(`Signature.home_of`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["extent_term", "fixed_extent", "tiles_along"]
 
 
 def fixed_extent(lo: Lowering, param: TensorParam, axis: int) -> int | None:
-    """An extent that is known now; none in a type is zero, so that one is passed like others."""
+    """The compile-time extent; None for a dynamic one, and for zero, which no type has."""
     dim = param.extents[axis]
     if dim is None or (isinstance(dim, str) and dim not in lo.signature.static_dims):
         return None
@@ -25,8 +25,8 @@ def fixed_extent(lo: Lowering, param: TensorParam, axis: int) -> int | None:
 
 
 def extent_term(lo: Lowering, name: str, axis: int) -> Extent:
-    """What an extent is passed as."""
-    param = lo.signature.by_name.get(name)  # none for offsets that travel with an output
+    """The launch term of an extent."""
+    param = lo.signature.by_name.get(name)  # None for the hidden offsets of an output
     if isinstance(param, WholeParam):
         dim = param.dims[axis]
         if isinstance(dim, str):
@@ -35,7 +35,7 @@ def extent_term(lo: Lowering, name: str, axis: int) -> Extent:
 
 
 def tiles_along(lo: Lowering, name: str, axis: int, tile: int) -> Value:
-    """How many tiles of this extent an axis has."""
+    """Number of tiles of this extent along an axis."""
     param = lo.signature.by_name.get(name)
     fixed = fixed_extent(lo, param, axis) if isinstance(param, TensorParam) else None
     if fixed is not None:

@@ -1,7 +1,7 @@
-"""Numbers that a launch passes: single ones, and tuples and dataclasses of them.
+"""Scalar parameters: single numbers, and tuples and dataclasses of them.
 
-A group is taken apart where the annotation is read: each number in it travels by itself, under the
-name by which an author would reach it, `window[0]` or `config.scale`.
+A group is flattened when its annotation is read: each number in it is passed separately, under its
+path in the source, `window[0]` or `config.scale`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ScalarParam:
     dtype: type[DType]
 
     def leaves(self) -> Iterator[ScalarParam]:
-        """The numbers that it is: itself."""
+        """The numbers that it consists of: itself."""
         yield self
 
 
@@ -41,16 +41,16 @@ class GroupParam:
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """The names of the members; those of a plain tuple have none."""
+        """The names of the members; empty for a plain tuple."""
         return _field_names(self.kind)
 
     def filled(self, values: Sequence[Any]) -> Any:
-        """What a call would pass, with these members."""
+        """The argument with these members."""
         names, kind = self.field_names, self.kind
         return kind(**dict(zip(names, values, strict=True))) if names else tuple(values)
 
     def leaves(self) -> Iterator[ScalarParam]:
-        """The numbers that it is made of, in order."""
+        """The numbers that it consists of, in order."""
         for member in self.members:
             yield from member.leaves()
 
@@ -58,7 +58,7 @@ class GroupParam:
 def read_scalars(
     kernel: str, name: str, annotation: Any, local_names: Mapping[str, Any]
 ) -> ScalarParam | GroupParam | None:
-    """What an annotation says of a parameter, or None if it is about something else."""
+    """The scalar or group of an annotation, or None for other annotations."""
     if isinstance(annotation, type) and issubclass(annotation, DType):
         return ScalarParam(name, annotation)
     return _read_group(kernel, name, annotation, local_names)
@@ -92,7 +92,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 def _annotated_fields(kernel: str, kind: type, local_names: Mapping[str, Any]) -> dict[str, Any]:
     try:
         hints = get_type_hints(kind, localns=dict(local_names))
-    except Exception as error:  # noqa: BLE001 (whatever the annotations' own code raises)
+    except Exception as error:  # noqa: BLE001 (raised by the annotations' own code)
         raise CompileError(
             f"the fields of {kind.__name__}, which kernel `{kernel}` takes, cannot be read: {error}"
         ) from None

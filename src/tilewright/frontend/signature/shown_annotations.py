@@ -1,4 +1,4 @@
-"""Annotations as their authors wrote them: `Ref[f32, N]`, without the modules they come from."""
+"""Annotations in source form: `Ref[f32, N]`, without the modules of the names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["shown_annotation"]
 
 
 def shown_annotation(annotation: Any) -> str:
-    """An annotation, for people."""
+    """An annotation, for messages."""
     origin, inside = get_origin(annotation), [*map(shown_annotation, get_args(annotation))]
     if origin in (Union, UnionType):
         return " | ".join(inside)
@@ -23,6 +23,6 @@ def shown_annotation(annotation: Any) -> str:
 
 
 def _name(annotation: Any) -> str:
-    """What a class, a type variable or a special form is called; a value is itself."""
+    """The name of a class, a type variable or a special form; a value is itself."""
     name = getattr(annotation, "__name__", None) or getattr(annotation, "_name", None)
     return name if isinstance(name, str) else repr(annotation)

@@ -1,9 +1,9 @@
-"""What a kernel's annotations say: its parameters, the dims they share, and which are static.
+"""Signatures: the parameters of a kernel, the dims they share, and which dims are static.
 
 A dim name that is a tile in a `Mut` or `Mapped` annotation, or is a `Const`, is static: known when
-the kernel is compiled. Any other is dynamic and means one value wherever it stands, in the axes of
-inputs and as the first argument of an output's `Cut`; the first axis that has it, of an input if
-there is one, is its *home*, and every other is checked against it at launch.
+the kernel is compiled. Any other is dynamic and has one value in all its places, in the axes of
+inputs and as the first argument of an output's `Cut`; the first axis with it, of an input if there
+is one, is its *home*, and every other is checked against it at launch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 class TensorParam:
     """A parameter that is a tensor: its dtype (or placeholder) and a spec for each axis.
 
-    `dims` are extents of what a block sees, `cuts` those of the whole tensor where it is cut.
+    `dims` are the extents that a block sees, `cuts` those of the whole tensor where it is cut.
     """
 
     name: str
@@ -71,7 +71,7 @@ class TensorParam:
 
     @property
     def extents(self) -> tuple[ExtentSpec, ...]:
-        """What the signature says about the extents of the whole tensor."""
+        """Extents of the whole tensor, by the names in the signature."""
         return self.cuts or (None,) * self.rank
 
 
@@ -80,7 +80,7 @@ class WholeParam(TensorParam):
 
     @property
     def extents(self) -> tuple[ExtentSpec, ...]:
-        """What the signature says about the extents of the whole tensor."""
+        """Extents of the whole tensor, by the names in the signature."""
         return self.dims
 
 
@@ -110,7 +110,7 @@ class AccumParam(WholeParam):
 
 @dataclass(frozen=True)
 class PointerParam:
-    """A raw pointer, which only an unsafe kernel takes."""
+    """A raw pointer, for unsafe kernels only."""
 
     name: str
     dtype: type[DType]
@@ -147,7 +147,7 @@ class Signature:
 
     @cached_property
     def outputs(self) -> tuple[TensorParam, ...]:
-        """What the kernel may write."""
+        """The parameters that the kernel may write."""
         return tuple(param for param in self.tensors if not isinstance(param, RefParam))
 
     @cached_property
@@ -167,12 +167,12 @@ class Signature:
 
     @cached_property
     def scalars(self) -> tuple[ScalarParam, ...]:
-        """The numbers that a launch passes, those in groups too."""
+        """The numbers that a launch passes, those in groups included."""
         return tuple(leaf for param in self.numbers for leaf in param.leaves())
 
     @cached_property
     def numbers(self) -> tuple[ScalarParam | GroupParam, ...]:
-        """The scalars, and the tuples and dataclasses of them, as a call gives them."""
+        """The scalars, and the tuples and dataclasses of them, as a call passes them."""
         return tuple(param for param in self.params if isinstance(param, ScalarParam | GroupParam))
 
     @cached_property
@@ -188,7 +188,7 @@ class Signature:
 
     @cached_property
     def homes(self) -> Mapping[str, tuple[str, int]]:
-        """For each dynamic dim, the parameter and axis that it is the extent of."""
+        """The home of each dynamic dim: a parameter and its axis."""
         found: dict[str, tuple[str, int]] = {}
         for param, axis, dim in self.named_axes():
             if isinstance(dim, str) and dim not in self.static_dims:
@@ -196,7 +196,7 @@ class Signature:
         return found
 
     def named_axes(self) -> Iterator[tuple[TensorParam, int, int | str]]:
-        """Every axis whose extent the signature says, those of tensors that are cut last."""
+        """Every axis with an extent in the signature, those of tensors that are cut last."""
         whole = (param for param in self.tensors if isinstance(param, WholeParam))
         for param in (*whole, *self.cut_outputs):
             for axis, dim in enumerate(param.extents):
@@ -204,7 +204,7 @@ class Signature:
                     yield param, axis, dim
 
     def home_of(self, term: LaunchTerm) -> LaunchTerm | None:
-        """The same number at the home of its dim; None if it has none, or is there."""
+        """The same launch term at the home of its dim; None if it has none, or is there."""
         if not isinstance(term, Extent | TileCount):
             return None
         param = self.by_name.get(term.param)
@@ -249,7 +249,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _check_names(kernel: str, params: list[Param]) -> None:
-    """A dim is a name of the body, so only a constant, which is the same value, may share it."""
+    """Refuse a parameter with the name of a dim, except a constant, which is the same value."""
     tensors = [param for param in params if isinstance(param, TensorParam)]
     dims = {dim for tensor in tensors for dim in (*tensor.dims, *tensor.extents)}
     pointers = [param for param in params if isinstance(param, PointerParam)]
@@ -265,7 +265,7 @@ def _check_names(kernel: str, params: list[Param]) -> None:
 
 
 def _check_dtypes(kernel: str, param: ScalarParam | GroupParam, known: set[type[DType]]) -> None:
-    """Only a tensor says which dtype a placeholder is."""
+    """Refuse a placeholder that no tensor binds."""
     for scalar in param.leaves():
         if issubclass(scalar.dtype, AnyDType) and scalar.dtype not in known:
             raise CompileError(
@@ -282,7 +282,7 @@ def _evaluated_annotations(
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, function.__globals__, dict(local_names))
-            except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
+            except Exception as error:  # noqa: BLE001 (raised by the annotation's own code)
                 raise CompileError(
                     f"the annotation `{str.__str__(annotation)}` of `{name}` in kernel "
                     f"`{function.__name__}` cannot be evaluated: {error}"
@@ -305,7 +305,7 @@ def _read_any(
         return _read_param(kernel, parameter, given[1].replaced(given[0]), names)
     except CompileError:
         raise
-    except Exception as error:  # noqa: BLE001 (whatever the annotation's own code raises)
+    except Exception as error:  # noqa: BLE001 (raised by the annotation's own code)
         raise CompileError(
             f"the annotation of `{parameter.name}` in kernel `{kernel}`, an object of type "
             f"{type(given[0]).__name__}, cannot be read: {type(error).__name__}"

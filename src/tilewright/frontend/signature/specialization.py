@@ -1,7 +1,7 @@
-"""What a kernel is compiled for: dtypes, constants, tiles, stride and divisibility facts, target.
+"""Specialisation: dtypes, constants, tiles, stride and divisibility facts, target.
 
 A specialisation never holds an extent, so one compiled kernel serves all sizes. `arguments_of`
-gives the entry's parameters with the facts that the launch verifies before it picks this
+returns the entry's parameters with the facts that the launch verifies before it selects this
 specialisation.
 """
 
@@ -48,7 +48,7 @@ __all__ = [
 
 # Extents are passed as i32.
 MAX_EXTENT = 2**31 - 1
-# Tensors that the kernel cuts itself leave room for any tile that hangs over their edge.
+# Tensors that the kernel cuts itself leave room for any tile over their edge.
 MAX_WHOLE_EXTENT = 2**31 - MAX_TILE_ELEMENTS
 
 
@@ -63,9 +63,9 @@ class ExactFloat(float):
 
 
 class NamedConstant:
-    """A function, or a member of an enum, as part of a key: the same if it is the very same.
+    """A function, or a member of an enum, as part of a key, compared by identity.
 
-    Its text has no address, since keys that travel between processes are made of it; the code of a
+    Its text has no address, since it is part of keys shared between processes; the code of a
     function and the value of a member are captured by the kernel.
     """
 
@@ -90,15 +90,15 @@ class NamedConstant:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What the compiler may rely on about one tensor argument."""
+    """Facts about one tensor argument that the compiler relies on."""
 
     dtype: type[DType]
-    unit_strides: tuple[bool, ...]  # which strides are one
+    unit_strides: tuple[bool, ...]  # whether each stride is one
     address_divisor: int  # in bytes
     extent_divisors: tuple[int, ...]
     stride_divisors: tuple[int, ...]
     wide: bool = False  # some stride does not fit in 32 bits
-    far: bool = False  # nor does the distance of some element from the first
+    far: bool = False  # nor does the offset of some element
     tile: tuple[int | None, ...] = ()  # of an output; None: the whole axis
     order: tuple[int, ...] = ()  # of an output: axes of the grid, `~axis` for one from its end
     is_prefix: bool = False  # of an output: there may be more pieces than blocks
@@ -107,18 +107,18 @@ class TensorSpec:
 
     @property
     def grid_axes(self) -> tuple[int, ...]:
-        """Of an output: the axis of it that each axis of the grid runs along."""
+        """Of an output: its axis for each axis of the grid."""
         return tuple(max(axis, ~axis) for axis in self.order) or tuple(range(len(self.tile)))
 
     @property
     def descending(self) -> tuple[int, ...]:
-        """Of an output: the axes of the grid along which its last tile has the first block."""
+        """Of an output: the grid axes along which the first block has the last tile."""
         return tuple(at for at, axis in enumerate(self.order) if axis < 0)
 
 
 @dataclass(frozen=True)
 class PointerSpec:
-    """What the compiler may rely on about one pointer argument."""
+    """Facts about one pointer argument that the compiler relies on."""
 
     dtype: type[DType]
     address_divisor: int  # in bytes
@@ -126,13 +126,13 @@ class PointerSpec:
 
 @dataclass(frozen=True)
 class Specialization:
-    """One way to compile a kernel; hashable, so it is the key of the cache."""
+    """One specialisation of a kernel; hashable, as the key of the cache."""
 
     tensors: tuple[TensorSpec, ...]  # in the order of the signature's tensors
     constants: tuple[tuple[str, Any], ...]  # static dims and Const parameters, by name
     scalars: tuple[type[DType], ...]
     target: str
-    grid_rank: int | None = None  # axes of a grid that the call gives; None: the outputs have one
+    grid_rank: int | None = None  # axes of a grid in the call; None: the outputs have one
     hints: Hints = field(default_factory=Hints)
     pointers: tuple[PointerSpec, ...] = ()  # in the order of the signature's pointers
 
@@ -142,7 +142,7 @@ class Specialization:
 
 
 def describe(signature: Signature, specialization: Specialization) -> str:
-    """Which specialisation was compiled, for the last line of an error."""
+    """The specialisation as text, for the last line of an error."""
     shown = []
     for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
         extents = ("All" if dim is None else str(dim) for dim in spec.tile or param.dims)
@@ -155,7 +155,7 @@ def describe(signature: Signature, specialization: Specialization) -> str:
 
 
 def arguments_of(signature: Signature, specialization: Specialization) -> tuple[Argument, ...]:
-    """The entry's parameters, in order, with the facts a launch has checked."""
+    """The entry's parameters, in order, with the facts that a launch has checked."""
     specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
     dtypes = dict(zip((p.name for p in signature.scalars), specialization.scalars, strict=True))
     pointers = dict(zip((p.name for p in signature.pointers), specialization.pointers, strict=True))
@@ -180,14 +180,14 @@ def arguments_of(signature: Signature, specialization: Specialization) -> tuple[
 
 
 def _grid_arguments(specialization: Specialization) -> range:
-    """The axes of the grid whose extents no tile count gives: all, or that of the segments."""
+    """The grid axes whose extents no tile count gives: all, or that of the segments."""
     if specialization.grid_rank is not None:
         return range(specialization.grid_rank)
     return range(1 if any(spec.segments is not None for spec in specialization.tensors) else 0)
 
 
 def offsets_name(output: str) -> str:
-    """The name by which the offsets that cut an output travel; no parameter can have it."""
+    """The name of the hidden offsets that cut an output; no parameter can have it."""
     return f"{output}.offsets"
 
 

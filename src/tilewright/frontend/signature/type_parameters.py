@@ -1,7 +1,7 @@
 """Type parameters of a kernel, `def add[B: tw.Dim, T: tw.AnyDType](…)`, as dims and placeholders.
 
-A type variable that stands in an annotation becomes the class that its bound asks for, under its
-own name; after that the rest of the front end knows nothing of it.
+A type variable in an annotation becomes a dim or placeholder class by its bound, under its own
+name; the rest of the front end sees only that class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BOUNDS: tuple[type, ...] = (Dim, AnyDType)
 
 
 class TypeParameters:
-    """The type parameters of one kernel, each made into a class once."""
+    """The type parameters of one kernel, each converted to a class once."""
 
     def __init__(self, function: FunctionType) -> None:
         self._kernel = function.__name__
@@ -30,7 +30,7 @@ class TypeParameters:
 
     @property
     def placeholders(self) -> dict[str, type[AnyDType]]:
-        """Those that stand for a dtype, by name."""
+        """The type parameters that stand for a dtype, by name."""
         classes = self._classes.values()
         return {made.__name__: made for made in classes if issubclass(made, AnyDType)}
 

@@ -1,1 +1,1 @@
-"""The source of a kernel: its text, its AST, and the Python values it uses."""
+"""The source of a kernel: its text, its AST, and its captured values."""

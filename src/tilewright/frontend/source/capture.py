@@ -1,8 +1,8 @@
-"""From a Python function to its AST and source text.
+"""Capture of a Python function: its AST and source text.
 
 The whole file is parsed, so that line numbers, columns and multi-line strings are the user's own
-(cutting a function out of its file and dedenting it would change both); a file is parsed once.
-Assumes that the file has not changed since the function was defined, and says so if it has.
+(cutting a function out of its file and dedenting it would change both); a file is parsed once. A
+file that has changed since the function was defined is refused.
 """
 
 # pyright takes a function in a field for a method.
@@ -29,7 +29,7 @@ __all__ = ["SourceFunction", "capture", "is_free", "lookup", "source_file"]
 
 @dataclass(frozen=True, eq=False)
 class SourceFunction:
-    """A Python function with what the front end needs of it."""
+    """A Python function with its AST and file."""
 
     function: FunctionType
     node: ast.FunctionDef
@@ -45,12 +45,12 @@ class SourceFunction:
         return self.function
 
     def is_local(self, name: str) -> bool:
-        """Whether the function assigns a name, which then never means anything outside."""
+        """Whether the function assigns a name, which is then a local one."""
         code = self.function.__code__
         return name in code.co_varnames or name in code.co_cellvars
 
     def visible_names(self) -> tuple[str, ...]:
-        """Names that could have been meant, for a suggestion."""
+        """Names in scope, for suggestions."""
         return (*_closure(self.plain()), *self.function.__globals__)
 
 
@@ -60,14 +60,14 @@ def is_free(function: FunctionType, name: str) -> bool:
 
 
 def lookup(function: FunctionType, name: str) -> Any:
-    """What a name that is no local means in a function, as Python would find it.
+    """The value of a non-local name in a function, by Python's lookup.
 
-    Raises `NameError` if it means nothing.
+    Raises `NameError` if it is not defined.
     """
     if is_free(function, name):
         try:
             return _closure(function)[name]
-        except KeyError:  # the enclosing function has not set it yet
+        except KeyError:  # the enclosing function has not assigned it yet
             raise NameError(name) from None
     namespace = function.__globals__
     if name in namespace:
@@ -85,7 +85,7 @@ def _closure(function: FunctionType) -> Mapping[str, Any]:
 
 
 def source_file(function: FunctionType) -> SourceFile:
-    """The text of the file that defines a function, without looking into it."""
+    """The text of the file that defines a function, without parsing it."""
     path = function.__code__.co_filename
     lines = linecache.getlines(path, function.__globals__)
     return SourceFile(path, tuple(line.rstrip("\n") for line in lines))
@@ -151,20 +151,21 @@ def _parsed(path: str, lines: tuple[str, ...]) -> tuple[SourceFile, _Functions]:
     return SourceFile(path, tuple(line.rstrip("\n") for line in lines)), functions
 
 
-_LAMBDA = "<lambda>"  # what Python calls the code of one
+_LAMBDA = "<lambda>"  # the name of a lambda's code
 
 
 def _as_function(node: ast.Lambda) -> ast.FunctionDef:
-    """A lambda as the `def` that it stands for."""
+    """A lambda as an equivalent `def`."""
     body = ast.copy_location(ast.Return(node.body), node.body)
     made = ast.FunctionDef(name="lambda", args=node.args, body=[body], decorator_list=[])
     return ast.copy_location(made, node)
 
 
 def _meant(function: FunctionType, found: tuple[ast.FunctionDef, ...]) -> ast.FunctionDef:
-    """The one of several lambdas of a line that a function was made from: by columns.
+    """The lambda of a function, among several on a line, by columns.
 
-    Python keeps where each instruction stands: the innermost lambda whose body holds them all.
+    Python keeps the position of each instruction: it is the innermost lambda whose body holds them
+    all.
     """
     positions = [
         (line, column, end_line, end_column)
@@ -181,9 +182,9 @@ def _meant(function: FunctionType, found: tuple[ast.FunctionDef, ...]) -> ast.Fu
 
 
 def _is_unchanged(function: FunctionType, lines: tuple[str, ...]) -> bool:
-    """Whether the text is what the function was made from.
+    """Whether the text is still the source of the function.
 
-    Asked only where Python itself loaded the file: other loaders may compile something else.
+    Only for files that Python itself loaded: other loaders may compile another text.
     """
     if type(function.__globals__.get("__loader__")) is not SourceFileLoader:
         return True
@@ -201,7 +202,7 @@ def _compiled_again(path: str, lines: tuple[str, ...]) -> frozenset[tuple[Any, .
 
 
 def _essence(code: CodeType) -> tuple[Any, ...]:
-    """What makes two codes the same; constants by their text, since NaN differs from itself."""
+    """The key by which codes are equal; constants by their text, since NaN is unequal to itself."""
     constants = tuple(
         _essence(value) if isinstance(value, CodeType) else _constant_text(value)
         for value in code.co_consts
@@ -214,7 +215,7 @@ def _constant_text(value: Any) -> str:
     if isinstance(value, frozenset):
         return f"frozenset {sorted(map(repr, value))}"
     if isinstance(value, int):
-        return f"{type(value).__name__} {value:x}"  # text in decimal has a limit
+        return f"{type(value).__name__} {value:x}"  # decimal text has a limit
     return repr(value)
 
 
@@ -232,5 +233,5 @@ def _holds(node: ast.stmt, positions: list[tuple[Any, ...]]) -> bool:
 
 
 def _first_line(node: ast.FunctionDef) -> int:
-    """The line a code object gives: that of the first decorator, if there is one."""
+    """The first line of a code object: that of the first decorator, if there is one."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

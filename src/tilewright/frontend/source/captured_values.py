@@ -1,9 +1,9 @@
-"""Python values from outside a kernel: which ones it can use, and why not the others.
+"""Captured values: Python values from outside a kernel, and the refusal of unsupported ones.
 
-What a kernel captures is compiled into it, so it must not be able to change: numbers (NumPy's
-too, which are numbers like others here), strings, members of enums, dtypes, functions, also with
-some arguments given (`functools.partial`), modules, classes that are dataclasses, named tuples or
-enums, and tuples and frozen dataclasses of those.
+A captured value is compiled into the kernel, so it must be immutable: numbers (NumPy's too, which
+lose their dtype), strings, members of enums, dtypes, functions, also partial ones
+(`functools.partial`), modules, classes that are dataclasses, named tuples or enums, and tuples and
+frozen dataclasses of those.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _PYTHON_FUNCTIONS = (*_BUILTINS, *MATHEMATICS)
 
 
 def captured(lo: Lowering, node: ast.AST, name: str, value: Any) -> Operand:
-    """A Python value from outside the kernel as an operand, if kernels can use it."""
+    """A Python value from outside the kernel as an operand, if kernels support it."""
     try:
         operand = _as_operand(lo, value)
         refusal = _refusal(name, value, is_kernel=not lo.frame.calls) if operand is None else None
-    except Exception as error:  # noqa: BLE001 (whatever the value's own code raises)
+    except Exception as error:  # noqa: BLE001 (raised by the value's own code)
         operand, refusal = None, _odd(value, error)
     if operand is None:
         lo.reject(NotCapturable, node, name, *(refusal or ()))
@@ -79,7 +79,7 @@ def _of_kind(value: Any) -> _Make | None:
         return lambda _, function: PythonFunction(function)
     if _belongs_to_the_host(value):
         return None
-    # By its real type: `__class__` may say something else.
+    # By its real type: `__class__` may be overridden.
     kind = type(value)
     return next((make for kinds, make in _CAPTURES if issubclass(kind, kinds)), _instance)
 
@@ -111,14 +111,14 @@ def _instance(lo: Lowering, value: Any) -> Operand | None:
 
 
 def _member(member: Enum) -> Static:
-    """A member of an enum: what it is worth, or itself where it is no number and no string."""
+    """A member of an enum: its number or string, or its identity if it has none."""
     kinds = (bool, int, float, str)
     is_plain = any(issubclass(type(member), kind) for kind in kinds)
     return Static(_plain(member) if is_plain else Identity(member), member)
 
 
 def _plain(value: Any) -> bool | float | str | None:
-    """A number or a string as Python's own: subclasses may mean something else by an operator."""
+    """A number or a string of Python's own type: subclasses may override operators."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -127,7 +127,7 @@ def _plain(value: Any) -> bool | float | str | None:
 
 
 def _number(value: np.generic) -> Static | None:
-    """A scalar of NumPy or ml_dtypes: without a dtype, as a number of Python is."""
+    """A scalar of NumPy or ml_dtypes as a Python number, without its dtype."""
     if value.dtype.kind == "b":
         return Static(bool(value))
     if value.dtype.kind in "iu":
@@ -148,14 +148,14 @@ def _partial(lo: Lowering, value: functools.partial[Any]) -> Operand | None:
 
 
 def _as_operands(lo: Lowering, values: Iterable[Any]) -> tuple[Operand, ...] | None:
-    """Members of something, if kernels can use them all."""
+    """The operands of some values, if kernels support them all."""
     found = [_as_operand(lo, value) for value in values]
     known = tuple(operand for operand in found if operand is not None)
     return known if len(known) == len(found) else None
 
 
 def _belongs_to_the_host(value: Any) -> bool:
-    """Whether it is a function of ours that works on tensors: there is nothing to inline."""
+    """Whether a value is a function of tilewright's host, which is never inlined."""
     module = value.__module__ if isinstance(value, FunctionType) else None
     return isinstance(module, str) and module.startswith(_HOST)  # `exec` may leave none
 
@@ -166,7 +166,7 @@ def _is_frozen(kind: Any) -> bool:
 
 _Make = Callable[[Lowering, Any], Operand | None]
 
-_MISSING = object()  # a field that was never set, which is nothing that a kernel can use
+_MISSING = object()  # a field that was never set, which no kernel can use
 
 _CAPTURES: tuple[tuple[Any, _Make], ...] = (
     (Enum, lambda _, member: _member(member)),
@@ -181,7 +181,7 @@ _CAPTURES: tuple[tuple[Any, _Make], ...] = (
 
 
 def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
-    """What the value is, why a kernel cannot use it, and the way out."""
+    """The kind of a value, why a kernel cannot use it, and the way out."""
     if isinstance(value, type) and issubclass(value, (AnyDType, Dim)):
         return _KERNEL_NAME if is_kernel else _HELPER_NAME
     if isinstance(getattr(value, "source", None), SourceFunction):
@@ -202,7 +202,7 @@ def _refusal(name: str, value: Any, *, is_kernel: bool) -> tuple[str, str, str]:
     return f"of type {type(value).__name__}", _CAPTURABLE, "pass it as a parameter"
 
 
-_HOST = ("tilewright.host", "tilewright.runtime")  # modules, by name: they stand above this one
+_HOST = ("tilewright.host", "tilewright.runtime")  # by name, since these modules import this one
 _TUPLE = "use a tuple"
 _NO_FUNCTION = ("not a plain Python function", "functions are inlined")
 _PARTIAL = (
@@ -242,7 +242,7 @@ _INSTEAD = {
 
 
 def _instead_of(name: str) -> str:
-    """A function of ours with the same name, or the general way out."""
+    """A function of the language with the same name, or the general way out."""
     last = name.rpartition(".")[2]
     if last in functions.__all__:
         return f"on tiles and scalars use `tw.{last}`; a constant can be computed outside"

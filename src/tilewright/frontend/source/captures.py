@@ -1,10 +1,10 @@
-"""What a kernel found outside itself when it was compiled, to tell whether that has changed since.
+"""Captures: the values from outside a kernel at compile time, and whether they are current.
 
 A global, a variable of an enclosing function, an attribute of a module, a helper with its code and
-defaults: each is compiled into the kernel as it was. Before a compiled kernel is used again, all of
-them are looked up again, but for what this package itself says at the top level of its modules, and
-what Python's `math` does: `tw.exp2` and `math.inf` do not become something else. The places,
-without the values, can be written down and looked up by another process (`places`, `look_up`).
+defaults: each is compiled into the kernel with its value. Before a compiled kernel is used again,
+all of them are looked up again, except the top-level names of this package and of Python's `math`:
+`tw.exp2` and `math.inf` are fixed. The places, without the values, can be stored and looked up by
+another process (`places`, `look_up`).
 """
 
 # pyright takes a function in a field for a method.
@@ -30,15 +30,15 @@ __all__ = ["CapturePlace", "Captures", "PlaceKind"]
 class PlaceKind(Enum):
     """How a value is found at its owner."""
 
-    NAME = "name"  # as Python finds a name in a function
+    NAME = "name"  # by Python's lookup of a name in a function
     ATTRIBUTE = "attribute"  # of a module, a function or a partial function
     DEFAULT = "default"  # of a keyword parameter
-    KEYWORDS = "keywords"  # all that a partial function has been given by name
-    CONSTANT = "constant"  # that a specialisation has for a parameter
+    KEYWORDS = "keywords"  # all keyword arguments of a partial function
+    CONSTANT = "constant"  # of a parameter in the specialisation
 
 
 class CapturePlace(NamedTuple):
-    """Where a value was found: at the kernel itself (None) or at the value of an earlier place."""
+    """The place of a value: at the kernel itself (None) or at the value of an earlier place."""
 
     owner: int | None
     kind: PlaceKind
@@ -46,18 +46,18 @@ class CapturePlace(NamedTuple):
 
 
 class Captures:
-    """The values that one compilation found, and how to find each again."""
+    """The captured values of one compilation, and how to look each up again."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, PlaceKind, str], tuple[Callable[[], Any], Any]] = {}
         self._watched: list[tuple[Callable[[], Any], Any]] = []  # those that may change
 
     def name(self, source: SourceFunction, name: str) -> Any:
-        """What a name means in a function that was captured; `NameError` if nothing."""
+        """The value of a name in a captured function; `NameError` if it is undefined."""
         return self._look(source.function, PlaceKind.NAME, name)
 
     def constant(self, kernel: FunctionType, name: str, value: Any) -> None:
-        """A function or a member of an enum that the kernel is compiled for."""
+        """Record a constant argument that is a function or a member of an enum."""
         self._found[kernel, PlaceKind.CONSTANT, name] = (lambda: value, value)
 
     def attribute(self, owner: ModuleType | FunctionType | partial[Any], name: str) -> Any:
@@ -65,13 +65,13 @@ class Captures:
         return self._look(owner, PlaceKind.ATTRIBUTE, name)
 
     def partial(self, function: partial[Any]) -> None:
-        """A partial function: what it calls, and what it has been given, which can be changed."""
+        """Record a partial function: its function and its bound arguments, which are mutable."""
         self.attribute(function, "func")
         self.attribute(function, "args")
         self._look(function, PlaceKind.KEYWORDS, "keywords")
 
     def helper(self, function: FunctionType) -> None:
-        """A function that is inlined: what it does, and what it does without arguments."""
+        """Record an inlined function: its code and its defaults."""
         for name in ("__code__", "__defaults__"):
             self.attribute(function, name)
         for name in function.__kwdefaults__ or ():
@@ -83,16 +83,16 @@ class Captures:
         return tuple(dict.fromkeys(f for f in owners if isinstance(f, FunctionType)))
 
     def values(self) -> tuple[Any, ...]:
-        """What was found, in order."""
+        """The captured values, in order."""
         return tuple(value for _, value in self._found.values())
 
     @property
     def are_fixed(self) -> bool:
-        """Whether nothing was found that could change."""
+        """Whether no captured value can change."""
         return not self._watched
 
     def are_current(self) -> bool:
-        """Whether everything is still what it was."""
+        """Whether every captured value is current."""
         try:
             for read, value in self._watched:
                 now = read()
@@ -103,7 +103,7 @@ class Captures:
         return True
 
     def places(self, kernel: FunctionType) -> tuple[CapturePlace, ...] | None:
-        """Where everything was found, starting from the kernel; None if something is not so."""
+        """The places of all values, starting from the kernel; None if one has no such place."""
         found: list[CapturePlace] = []
         numbers: dict[int, int | None] = {id(kernel): None}
         for (owner, kind, name), (_, value) in self._found.items():
@@ -119,10 +119,10 @@ class Captures:
         places: Iterable[CapturePlace],
         constants: Mapping[str, Any] | None = None,
     ) -> Captures | None:
-        """What is at these places now, and what constants are; None if something is gone.
+        """The current values at these places, and the constants; None if one is gone.
 
-        The places may come from a file: nothing is asked but functions and modules, and of a module
-        only what it has, since its own `__getattr__` is code.
+        The places may come from a file: only functions and modules are read, and of a module only
+        its own attributes, since its `__getattr__` is code.
         """
         found = Captures()
         values: list[Any] = []
@@ -136,13 +136,13 @@ class Captures:
                 if not _is_plain(owner, place):
                     return None
                 values.append(found._look(owner, place.kind, place.name))
-        except (*_GONE, TypeError, IndexError):  # it is gone, or something else is in its place
+        except (*_GONE, TypeError, IndexError):  # it is gone, or has another type
             return None
         return found
 
     def _look(self, owner: Any, kind: PlaceKind, name: str) -> Any:
         key = (owner, kind, name)
-        if key not in self._found:  # one meaning for the whole compilation
+        if key not in self._found:  # one value for the whole compilation
             read = _READERS[kind](owner, name)
             self._found[key] = found = (read, read())
             if not _is_ours(owner, name):
@@ -154,7 +154,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _is_ours(owner: Any, name: str) -> bool:
-    """Whether a module of this package, or `math`, has said what is found there for good."""
+    """Whether the attribute is a fixed one, of a module of this package or of `math`."""
     if isinstance(owner, FunctionType):
         module = owner.__globals__.get("__name__", "")
         is_fixed = not (owner.__closure__ and is_free(owner, name))
@@ -164,7 +164,7 @@ def _is_ours(owner: Any, name: str) -> bool:
 
 
 def _is_plain(owner: Any, place: CapturePlace) -> bool:
-    """Whether looking there runs no code but Python's own."""
+    """Whether the lookup runs no code but Python's own."""
     if type(owner) is ModuleType:
         return place.kind is PlaceKind.ATTRIBUTE and place.name in vars(owner)
     return type(owner) is FunctionType
@@ -205,7 +205,7 @@ _READERS: dict[PlaceKind, Callable[[Any, str], Callable[[], Any]]] = {
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    """Whether a kernel could not tell two values apart; 0.0 and -0.0 it can."""
+    """Whether two values are the same for a kernel; 0.0 and -0.0 are not."""
     if old is new or type(old) is not type(new):
         return old is new
     if isinstance(old, tuple):

@@ -1,4 +1,4 @@
-"""Names of Triton, cuTile Python, torch and NumPy in kernels, and what stands for them here.
+"""Names of Triton, cuTile Python, torch and NumPy in kernels, with their equivalents.
 
 Only for hints: none of these names has a meaning. A hint is looked up by the last part of a name,
 so `tl.program_id`, `tw.program_id` and a bare `program_id` all find it.
@@ -10,7 +10,7 @@ from tilewright.lang import functions
 
 __all__ = ["foreign_hint", "is_foreign_module", "method_hint"]
 
-# How modules of other libraries are usually named in kernels.
+# Usual names of other libraries' modules in kernels.
 _ALIASES = frozenset({"tl", "triton", "libdevice", "ct", "cuda", "wp", "pl"})
 _PACKAGES = ("triton", "cuda.tile", "numba.cuda", "warp")
 
@@ -64,21 +64,21 @@ _OF_TENSORS: dict[str, str] = {
 
 
 def is_foreign_module(alias: str, package: str | None) -> bool:
-    """Whether a name, or the module that it is, belongs to another library."""
+    """Whether a name, or its module, belongs to another library."""
     if package is None:
         return alias in _ALIASES
     return any(package == each or package.startswith(f"{each}.") for each in _PACKAGES)
 
 
 def foreign_hint(name: str) -> str:
-    """What to write instead of a function of another library; empty if there is nothing known."""
+    """The equivalent of a function of another library; empty if there is none."""
     if name in _HINTS:
         return f"here: {_HINTS[name]}"
     return f"here: `tw.{name}(…)`" if name in functions.__all__ else ""
 
 
 def method_hint(name: str, receiver: str, *, is_tile: bool) -> str:
-    """What to write instead of a method that a tile, or a tensor, does not have."""
+    """The equivalent of a method that a tile, or a tensor, does not have."""
     if not is_tile:
         return f"here: {_OF_TENSORS[name]}" if name in _OF_TENSORS else ""
     if name in _METHODS:

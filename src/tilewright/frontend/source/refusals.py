@@ -1,4 +1,4 @@
-"""Python that kernels do not have: what it is called, and the nearest thing that works."""
+"""Unsupported Python constructs: their names, and the nearest supported ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 __all__ = ["REFUSALS"]
 
-# By AST node: what the construct is called, and what to write instead.
+# By AST node: the name of the construct, and the alternative.
 REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.AsyncFunctionDef: ("`async def`", "a kernel waits for nothing: use `def`"),
     ast.AsyncFor: ("`async for`", "a kernel waits for nothing: use `for`"),

@@ -1,7 +1,7 @@
-"""Which known name an author may have meant: one that a slip of the keys away from it.
+"""Spelling suggestions: known names within a few typing errors of an unknown one.
 
-A suggestion that is wrong sends the reader the wrong way, so names are compared as they are written
-(a class is no function), and may differ by one key in four at most.
+A wrong suggestion misleads, so names are compared within their kind (a class is no function), and
+may differ by one key in four at most.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _kind(name: str) -> tuple[bool, bool]:
 
 
 def _slips(left: str, right: str) -> int:
-    """Keys that were left out, added, mistaken or exchanged with the next, at least."""
+    """The least number of keys that were left out, added, mistaken or transposed."""
     rows = [list(range(len(right) + 1))]
     for i, a in enumerate(left, 1):
         row = [i]
