@@ -51,6 +51,15 @@ def test_steps_grow_at_most_with_the_square(family, tmp_path):
     assert second <= 4 * SLACK * max(first, 1000), f"steps for doubling sizes: {found}"
 
 
+def test_steps_grow_with_the_number_of_arms(tmp_path):
+    """The arms of one `if` nest in each other, and each is looked at a number of times."""
+    with tw.device("cpu"):
+        growing_kernels.compiled("elif", 2, growing_kernels.define("elif", 2, tmp_path))
+        found = [steps("elif", 16 << shift, tmp_path) for shift in range(3)]
+    first, second = found[1] - found[0], found[2] - found[1]
+    assert second <= 2 * SLACK * first, f"steps for doubling sizes: {found}"
+
+
 def test_the_benchmark_of_compile_time_says_by_which_power_it_grows(tmp_path, monkeypatch, capsys):
     assert compile_time.sizes("nested while", 128) == [2, 4, 9, 18]
     assert compile_time.exponent({2: 0.1, 4: 0.2, 8: 0.5, 16: 1.7}) == pytest.approx(2.0)

@@ -17,6 +17,7 @@ from tilewright.analysis.arithmetic import greatest, least, product, quotient
 from tilewright.analysis.dataflow import (
     Dataflow,
     JoinedValue,
+    Jumps,
     Leaving,
     LoopFrame,
     RegionEnd,
@@ -35,28 +36,35 @@ from tilewright.ir.ops.internal import Walk
 from tilewright.ir.rewrite import is_loop
 from tilewright.ir.types import TileType
 
-__all__ = ["CONTROL_RULES", "jumps", "leaves_early"]
+__all__ = ["CONTROL_RULES", "leaves_early"]
 
 
 def leaves_early(block: Block) -> bool:
     """Whether an iteration of this loop body may be the last of the loop or of the block."""
-    return _has_jump([(op, (Break, Return)) for op in block.ops])
+    known: Jumps = {}
+    return any(jumps_out_of(op, known) & {Break, Return} for op in block.ops)
 
 
-def jumps(op: Op, kinds: tuple[type[Op], ...]) -> bool:
-    """Whether an op is a jump of these kinds, or contains one that leads out of it."""
-    return _has_jump([(op, kinds)])
+def jumps_out_of(op: Op, known: Jumps) -> frozenset[type[Op]]:
+    """The kinds of jumps that an op is or contains and that lead out of it.
+
+    `known` keeps the answers for ops with regions, so that those of nested ones are found once.
+    """
+    if isinstance(op, Break | Continue | Return):
+        return frozenset((type(op),))
+    if not op.region_fields:
+        return _NO_JUMPS
+    found = known.get(op)
+    if found is None:
+        inner = (jumps_out_of(one, known) for block in op.regions for one in block.ops)
+        found = _NO_JUMPS.union(*inner)
+        if not isinstance(op, If):  # a break inside an inner loop leaves that loop only
+            found &= {Return}
+        known[op] = found
+    return found
 
 
-def _has_jump(pending: list[tuple[Op, tuple[type[Op], ...]]]) -> bool:
-    while pending:
-        op, kinds = pending.pop()
-        if isinstance(op, kinds):
-            return True
-        # A break inside an inner loop leaves that loop only.
-        inside = kinds if isinstance(op, If) else tuple(kind for kind in kinds if kind is Return)
-        pending.extend((inner, inside) for block in op.regions for inner in block.ops)
-    return False
+_NO_JUMPS: frozenset[type[Op]] = frozenset()
 
 
 # --- branches ------------------------------------------------------------------------------------
@@ -67,9 +75,10 @@ def _branch(flow: Dataflow, op: If) -> None:
     opposite = condition.negated()
     then = flow.region(op.then_body, condition.facts())
     other = flow.region(op.else_body, opposite.facts())
+    may_jump = bool(jumps_out_of(op, flow.jumps))
     if then.goes_on and other.goes_on:
         _join_branches(flow, op, condition, (then, other))
-        if jumps(op, (Break, Continue, Return)):
+        if may_jump:
             flow.narrow(guarded=True)
     elif then.goes_on or other.goes_on:
         stays, known = (then, condition) if then.goes_on else (other, opposite)
@@ -334,7 +343,7 @@ def _loop(flow: Dataflow, op: Loop) -> None:
 
 
 def _go_on_behind(flow: Dataflow, op: Op) -> None:
-    if jumps(op, (Return,)):
+    if Return in jumps_out_of(op, flow.jumps):
         flow.narrow(guarded=True)
 
 

@@ -31,6 +31,7 @@ from tilewright.ir.types import TileType
 __all__ = [
     "Dataflow",
     "JoinedValue",
+    "Jumps",
     "Leaving",
     "LoopFrame",
     "Obligation",
@@ -164,6 +165,10 @@ class Wanted:
 Rule = Callable[["Dataflow", Any], None]
 
 
+# The kinds of jumps that lead out of an op, for ops with regions.
+Jumps = dict[Op, frozenset[type[Op]]]
+
+
 class Dataflow:
     """One analysis; its results are `terms`, `formulas`, `obligations`, `requires` and `axes`."""
 
@@ -179,6 +184,7 @@ class Dataflow:
         self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is proved
         self.splats: dict[Value, Linear] = {}  # tiles, with a bound of their elements
         self.blocks: dict[tuple[Linear, ...], tuple[Variable, ...]] = {}
+        self.jumps: Jumps = {}
         self.rounds_left = 0  # further rounds of the loops around
         self._from_memory: set[Value] = set()
         self._serials = count()

@@ -9,7 +9,7 @@ use counts of values, and ops with some parts replaced. Analyses that need a fix
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +23,7 @@ __all__ = [
     "Definition",
     "Rewriter",
     "Rule",
+    "containing_ops",
     "definitions",
     "first_values",
     "has_any",
@@ -71,6 +72,15 @@ def nested_ops(op: Op) -> Iterator[Op]:
     """Iterate over the ops inside an op's regions, at any depth, in program order."""
     for block in op.regions:
         yield from block.walk()
+
+
+def containing_ops(function: Function, inner: Container[Op]) -> set[Op]:
+    """Find the ops that have one of these in their regions, at any depth."""
+    found: set[Op] = set()
+    for op in reversed(tuple(function.walk())):  # nested ops come before the op around them
+        if any(one in inner or one in found for block in op.regions for one in block.ops):
+            found.add(op)
+    return found
 
 
 def is_loop(op: Op) -> bool:

@@ -26,7 +26,6 @@ and `drop_dead_code` (an unused load would be kept alive by its token); runs bef
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum, auto
 
@@ -81,18 +80,27 @@ class _Conflicts:
             for op, found in touched.items()
         }
         self.ordered = frozenset(root for root in everything if self._needs_order(root))
+        self._inside = self._find_inside(function)
 
     def of(self, op: Op) -> list[str]:
         """The names of the tensors whose accesses order an op."""
         return sorted(self._touched.get(op, frozenset()) & self.ordered)
 
-    def inside(self, op: Op) -> dict[str, list[Op]]:
-        """The accesses in the regions of an op, by tensor."""
-        found: defaultdict[str, list[Op]] = defaultdict(list)
-        for inner in nested_ops(op):
-            for root in self.of(inner):
-                found[root].append(inner)
-        return dict(sorted(found.items()))
+    def inside(self, op: Op) -> list[tuple[str, bool]]:
+        """The tensors that the regions of an op access, and whether they change them."""
+        return sorted(self._inside.get(op, {}).items())
+
+    def _find_inside(self, function: Function) -> dict[Op, dict[str, bool]]:
+        found: dict[Op, dict[str, bool]] = {}
+        for op in reversed(tuple(function.walk())):  # nested ops come before the op around them
+            summary: dict[str, bool] = {}
+            for inner in (one for block in op.regions for one in block.ops):
+                own = [(root, _changes(inner)) for root in self.of(inner)]
+                for root, changes in (*own, *found.get(inner, {}).items()):
+                    summary[root] = summary.get(root, False) or changes
+            if summary:
+                found[op] = summary
+        return found
 
     def are_disjoint(self, loop: Op, root: str) -> bool:
         """Whether the steps of a loop touch different parts of a tensor, and need no order."""
@@ -163,9 +171,9 @@ class _Ordering(StateRewriter[Variable, Tokens]):
     def touched(self, op: Op) -> tuple[Variable, ...]:
         """A region that only reads a tensor keeps the token of its last store."""
         keys: list[Variable] = []
-        for root, accesses in self._conflicts.inside(op).items():
+        for root, is_changed in self._conflicts.inside(op):
             keys.append((root, _Last.ACCESS))
-            if any(map(_changes, accesses)):
+            if is_changed:
                 keys.append((root, _Last.STORE))
         return tuple(keys)
 

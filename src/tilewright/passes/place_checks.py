@@ -44,7 +44,7 @@ from tilewright.ir.ops.internal import (
 )
 from tilewright.ir.ops.reduction import Reduce
 from tilewright.ir.ops.shape import Broadcast, Insert, Reshape
-from tilewright.ir.rewrite import Rule, definitions, nested_ops, when
+from tilewright.ir.rewrite import Rule, containing_ops, definitions, when
 from tilewright.ir.types import TileType, scalar
 from tilewright.passes.audit_slice import audit_slice
 from tilewright.passes.carried_state import StateRewriter
@@ -122,11 +122,14 @@ class _Placer(StateRewriter[_First, Value]):
         super().__init__(_RULES)
         self.report = report
         self.numbers = numbers
+        self.carrying: set[Op] = set()  # ops whose regions carry the failure
         self.guards: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its stores
         self.skips: dict[Value, tuple[Value, ...]] = {}  # old value -> conditions of its loads
 
     def function(self, function: Function) -> Function:
         """The whole function; at its start there is no failure."""
+        if self.report is _REPORTERS[ReportForm.AT_END]:
+            self.carrying = containing_ops(function, self.numbers)
         self.inside = InsideElements(definitions(function), self.builder, self.new)
         with self.builder.inside(Block()) as top:
             self.state = dict.fromkeys(_First, self.builder.index(0))
@@ -137,8 +140,7 @@ class _Placer(StateRewriter[_First, Value]):
 
     def touched(self, op: Op) -> tuple[_First, ...]:
         """Regions with checks carry the failure, if this form of report needs it."""
-        is_carried = self.report is _REPORTERS[ReportForm.AT_END]
-        return tuple(_First) if is_carried and self.numbers.keys() & nested_ops(op) else ()
+        return tuple(_First) if op in self.carrying else ()
 
     def as_value(self, cell: Value) -> Value:
         """A cell is the value."""
