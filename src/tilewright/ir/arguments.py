@@ -1,8 +1,8 @@
-"""Arguments of an entry: the launch-known value behind each, and the promises about it.
+"""Arguments of an entry: the launch term and the promises of each.
 
 One list serves the pass that binds the kernel's parameters and the host code that packs them, so
-the two cannot disagree. A tensor travels as its address, its extents and its strides, as far as the
-kernel uses them; a scalar as itself; the failure record, if the kernel has one, comes last.
+the two cannot disagree. A tensor is passed as its address, its extents and its strides, as far as
+the kernel uses them; a scalar as itself; the failure record, if the kernel has one, comes last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Attributes of Tile IR ops: the enums, and how each kind of attribute is written.
+"""Attributes of Tile IR ops: the enums, and the codec of each kind of attribute.
 
-A codec says in which of the bytecode's forms an attribute travels; `bytecode` has one writer for
-each codec class and the printer one formatter. The numbers of the enums are those of the format.
-In arrays, dictionaries and promises an attribute describes itself: `Attribute` lists the kinds.
+A codec names the encoding of an attribute; `bytecode` has one writer for each codec class, and the
+printer one formatter. The numbers of the enums are those of the format. In arrays, dictionaries and
+promises an attribute describes itself: `Attribute` lists the kinds.
 """
 
 from __future__ import annotations

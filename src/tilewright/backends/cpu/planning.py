@@ -1,9 +1,9 @@
 """Decisions about a function before its source is emitted.
 
 - *Hoisted*: an op that is uniform across blocks is executed once for a launch. An op that may
-report   a fault is hoisted only from a point that every block reaches. - *Borrowed*: the tile of a
-load may stay a window on memory instead of a copy, if all its uses come   before the block's next
-write.
+  report a fault is hoisted only from a point that every block reaches.
+- *Borrowed*: the tile of a load may stay a window on memory instead of a copy, if all its uses
+  come before the block's next write.
 """
 
 from __future__ import annotations

@@ -273,8 +273,8 @@ def _bits(mask: int) -> Iterator[int]:
 
 # --- accesses of any shape -------------------------------------------------------------------
 
-# Patterns of a race on a part of memory: accesses of all these kinds exist, from more than one
-# block.
+# Patterns of a race on a part of memory: accesses of all kinds in the first tuple exist, and those
+# of the kinds in the second come from more than one block.
 _PATTERNS = (
     ((AccessMode.WRITE,), tuple(CONFLICTS)),
     ((AccessMode.ATOMIC_WRITE, AccessMode.READ), (AccessMode.ATOMIC_WRITE, AccessMode.READ)),

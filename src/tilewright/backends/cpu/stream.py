@@ -182,8 +182,7 @@ class CpuQueue(Tasks):
             if not self._tasks:
                 self._state = _State.IDLE
                 return None
-            # The task stays at the head while it runs, so that a forked child knows it was in
-            # flight.
+            # A running task stays at the head, so that a forked child knows it was in flight.
             return self._tasks[0]
 
     def _run_one(self, task: _QueuedStep) -> None:

@@ -39,7 +39,7 @@ _LOST = (
 )
 _NEXT_STEPS = {
     cu.CUresult.CUDA_ERROR_NO_DEVICE: "check `nvidia-smi` and CUDA_VISIBLE_DEVICES",
-    cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs there are",
+    cu.CUresult.CUDA_ERROR_INVALID_DEVICE: "`tilewright doctor` lists the GPUs",
     cu.CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "reboot, or reload the NVIDIA kernel module",
     cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU: "compile for the target of this GPU",
     cu.CUresult.CUDA_ERROR_INVALID_PTX: "run `ptxas -arch=sm_90 FILE` for the reason",

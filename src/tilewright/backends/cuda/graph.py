@@ -6,8 +6,8 @@ driver copies parameters when a node is added or changed.
 
 The host cost of a graph launch grows with the number of root nodes: a hundred of them take longer
 to launch than to run. So at most a fixed number of chains (lanes) run in parallel; other nodes are
-appended to one of those, without a dependency. Several roots get a common predecessor, a kernel
-that does nothing: then the GPU alone distributes them.
+appended to one of those, although they do not depend on it. Several roots get a common predecessor,
+a kernel that does nothing: then the GPU alone distributes them.
 
 A kernel that itself waits for its predecessors may start early after another one. Its node is never
 changed to launch a kernel that does not wait.

@@ -35,7 +35,7 @@ __all__ = ["ReadyCalls"]
 _SUCCESS = cu.CUresult.CUDA_SUCCESS
 # Launches between queries of a stream: making a graph costs as much as twenty launches by it save.
 _LAUNCHES = 32
-# Number of queries: the previous launch may still be about to end.
+# Polls of one query: a launch made just before takes about that long to end.
 _QUESTIONS = 8
 # Graphs of one node that a GPU keeps; each takes about 110 KiB of its memory.
 _MOST = 256

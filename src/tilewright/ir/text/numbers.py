@@ -141,8 +141,8 @@ def _held(value: Any, element: Element) -> float:
 def _digits(value: float, count: int) -> tuple[str, int]:
     """Return at most `count` significant digits, without trailing zeros, and the last exponent.
 
-    MLIR first truncates the number to about that many digits in binary and then rounds the rest
-    half up; the same digits need both steps.
+    MLIR first truncates the number to about that many digits in binary and then rounds the result
+    half up; only both steps reproduce its digits.
     """
     numerator, denominator = abs(value).as_integer_ratio()
     twos = denominator.bit_length() - 1

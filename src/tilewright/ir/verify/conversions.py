@@ -64,7 +64,7 @@ _FORMATS = {
     Element.FNV8E5M3FNU: Format(4, -14, 16),
 }
 
-# Rounding modes by target element for inexact conversions; an exact one takes any mode.
+# Rounding modes by target element; for any other target an exact conversion takes every mode.
 _ROUNDINGS = {
     Element.F8E8M0FNU: _CUT_OR_UP,
     Element.F8E4M3FN: _NEAREST,
