@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from cpu_programs import Memory, gemm, tensor_arguments
+from cpu_programs import KernelMemory, gemm, tensor_arguments
 
 from tilewright.backends.cpu import blas
 
@@ -70,5 +70,7 @@ def test_blocks_that_multiply_agree_on_any_number_of_threads(threads):
     c = np.zeros_like(a)
     arguments = [number for array in (c, a, b) for number in tensor_arguments(array)]
     kernel = gemm(tile=(64, 64, 32))
-    kernel.run((16, 1, 1), [*arguments, 4, 8], [Memory.of(x) for x in (a, b, c)], threads=threads)
+    kernel.run(
+        (16, 1, 1), [*arguments, 4, 8], [KernelMemory.of(x) for x in (a, b, c)], threads=threads
+    )
     np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-3)
