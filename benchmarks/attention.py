@@ -1,11 +1,11 @@
-"""Attention of the library beside cuDNN and FlashAttention, as torch has them.
+"""Library attention beside cuDNN and FlashAttention, as provided by torch.
 
     python benchmarks/attention.py [--only causal,full,decode,grouped] [--quick] [--json FILE]
 
-Everything is timed inside graphs, ours and torch's, so that no launch shows. `causal` and `full`
-have 16,384 tokens in sequences of 1,024 to 16,384, heads of 64 and 128 channels; `grouped` has
-four query heads to a key head; `decode` one query a sequence and a filled cache, larger than what
-the GPU's cache holds or rotated over several. Some rows of each result are compared with float64.
+Everything is timed inside graphs, which excludes launch overhead. `causal` and `full` have 16,384
+tokens in sequences of 1,024 to 16,384, heads of 64 and 128 channels; `grouped` has four query heads
+to a key head; `decode` has one query a sequence and a filled KV cache, larger than the L2 cache or
+rotated over several. Some rows of each result are compared with float64.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 COLD = 240 << 20  # bytes of operands to rotate over
-LIMIT = 1e-3  # relative error; f16 weights and results have about 3e-4
-SHOWN = 1.5e-3  # seconds of a graph at the least, by a guess of what is reached
+LIMIT = 1e-3  # relative error; rounding of f16 weights and results gives about 3e-4
+SHOWN = 1.5e-3  # least seconds of a graph, by an estimate of the speed
 GUESS = 5e14  # flops a second
 OURS, CUDNN, FLASH = "tilewright", "cuDNN", "FlashAttention"
-PEERS = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}  # as torch names them
+PEERS = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}  # backend names of torch
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class Shape:
 
     @property
     def decoded(self) -> tuple[int, int, int]:
-        """The queries of a shape that has one a sequence."""
+        """The queries of a shape with one query a sequence."""
         return self.batch, self.heads, self.channels
 
     @property
     def nbytes(self) -> int:
-        """Of the keys and values."""
+        """The shape of keys and values."""
         return 4 * self.batch * self.key_heads * self.length * self.channels
 
 
 class Problem:
-    """Several sets of operands of one shape, and how to check a result."""
+    """Several sets of operands of one shape, and the check of a result."""
 
     def __init__(self, lab: Lab, shape: Shape, sets: int | None = None) -> None:
         self.lab, self.shape = lab, shape
@@ -122,7 +122,7 @@ class Problem:
         ]
 
     def theirs(self, backend: str, made: list[Any]) -> list[Callable[[], Any]]:
-        """Runs of torch, of which `made` has the last result."""
+        """Runs of torch; `made` holds the last result."""
         torch, inside = self.lab.load("torch"), self.lab.load("torch.nn.attention")
         attend = torch.nn.functional.scaled_dot_product_attention
         kind, grouped = (
@@ -158,7 +158,7 @@ class Problem:
 
 
 def peer(problem: Problem, name: str, backend: str, count: int) -> Candidate:
-    """A backend of torch, as often in a graph; it is captured when it is checked."""
+    """Repeated runs of a torch backend in a graph, captured at the check."""
     made: list[Any] = []
     replays: list[Callable[[], None]] = []
 
@@ -191,7 +191,7 @@ def _compared(
 
 
 def _compile(lab: Lab, shapes: list[Shape]) -> None:
-    """All kernels side by side: to compile one takes longer than to measure it."""
+    """Compile all kernels in parallel; a compilation takes longer than a measurement."""
     if not lab.has_gpu:
         return
     target = lab.device.target
@@ -214,7 +214,7 @@ def _compile(lab: Lab, shapes: list[Shape]) -> None:
 
 
 def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]) -> list[float]:
-    """A row for each shape; the speeds beside cuDNN."""
+    """A row for each shape; returns the speeds beside cuDNN."""
     report.table(table)
     speeds = []
     for shape in shapes:
@@ -257,7 +257,7 @@ def prefill(lab: Lab, report: Report, *, causal: bool) -> None:
 
 
 def target_name(kind: str, channels: int) -> str:
-    """What is to be as fast as cuDNN."""
+    """The target of a kind of attention, relative to cuDNN."""
     return f"{kind} attention, {channels} channels, speed beside cuDNN, geometric mean"
 
 

@@ -1,10 +1,10 @@
-"""Time of a hit in the disk cache: from a launch on `tw.meta` tensors to code that could be loaded.
+"""Time of a disk cache hit: from a launch on `tw.meta` tensors to loadable code.
 
     python benchmarks/cache_hit.py [--repetitions 20] [--json FILE]
 
-Needs the assembler, no GPU. One process fills a fresh cache; then each repetition is a process of
-its own, which must find every kernel by its source key: that the compiler was not even imported is
-checked. The first kernel of a process also loads the cache's own code, so it is told apart.
+Needs the assembler, no GPU. One process fills a fresh cache; each repetition is then a process of
+its own, which must find every kernel by its source key without importing the compiler. The first
+kernel of a process also loads the cache's own code, so it has a row of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def _operations() -> dict[str, Any]:
-    """A maker for each operation; nothing is compiled before it is called."""
+    """A builder for each operation; a call compiles it."""
     add, gemm, walked = map(
         tw.kernel(deny_checks=True), (kernels.add, kernels.gemm, kernels.walked)
     )
@@ -87,7 +87,7 @@ def _process(processes: FreshProcesses, folder: str) -> dict[str, Any]:
 
 
 def _hits(repetitions: int) -> dict[str, dict[str, float]]:
-    """Milliseconds by kernel: when nothing was kept, and of a hit."""
+    """Milliseconds by kernel: with an empty cache, and of a hit."""
     with tempfile.TemporaryDirectory() as folder, fresh_processes() as processes:
         cold = _process(processes, folder)
         hits = [_process(processes, folder) for _ in range(repetitions)]
@@ -118,7 +118,7 @@ def show_hits(report: Report, repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.once:

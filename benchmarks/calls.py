@@ -1,10 +1,10 @@
-"""Host time of a call of the library beside torch's: output given, and output made for the call.
+"""Host time of a library call beside torch's: with `out=`, and with a new output.
 
     python benchmarks/calls.py [--device cuda] [--quick] [--json FILE]
 
 A hundred calls are timed until the last one is queued, on tensors so small that the device does not
-hold the host up; calls take turns, and the least of many rounds counts. Results are checked before.
-On the CPU it only shows that it works.
+delay the host; calls take turns, and the least of many rounds counts. Results are checked first. On
+the CPU the script only shows that it works.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from tilewright.bench import Report, Table
 __all__ = ["main", "measure_calls"]
 
 CALLS = 100  # in a round
-SIDE, TOKENS, CHANNELS = 256, 128, 64  # of matrices, and of a head
-LIMIT = 5e-3  # relative to the greatest
+SIDE, TOKENS, CHANNELS = 256, 128, 64  # of matrices; of a head
+LIMIT = 5e-3  # relative to the largest element
 GIVEN, MADE = "output given", "output made"
 TITLE = "Host time of a call of the library, beside torch's"
 NOTE = f"""\
-Microseconds until a call has returned, the least of many rounds of {CALLS}, output given (`out=`) \
-and made for the call; no row where torch has no such function, or none that takes an output."""
+Microseconds until a call has returned, the least of many rounds of {CALLS}, with `out=` and with \
+a new output; functions without a torch equivalent, or without `out=` there, have no row."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """One function of the library, and the same of torch."""
+    """One library function, and its torch equivalent."""
 
     name: str
     ours: Callable[..., tw.DeviceOp[tw.Tensor]]
     operands: tuple[tuple[int, ...], ...]  # their shapes
     theirs: Callable[[Any], Callable[..., Any]]  # of torch
-    takes_out: bool = False  # theirs
+    takes_out: bool = False  # of the torch function
 
     def calls(self, lab: Lab) -> dict[tuple[str, str], Callable[[], Any]]:
-        """Who calls it and how; every call of ours is submitted."""
+        """The callables by library and output; every call of ours is submitted."""
         inputs = [lab.random(*shape, seed=seed) for seed, shape in enumerate(self.operands)]
         out = lab.empty(*inputs[0].shape)
         ours = {
@@ -90,7 +90,7 @@ FUNCTIONS = (
 
 
 def _settle(lab: Lab) -> None:
-    """Let everything come to its end."""
+    """Wait for all devices."""
     lab.device.synchronize()
     if lab.has(TORCH):
         lab.load(TORCH).cuda.synchronize()
@@ -101,7 +101,7 @@ def _measure(
 ) -> dict[tuple[str, str], float]:
     """Microseconds of each, in turns."""
     for call in calls.values():
-        for _ in range(5):  # compiled, planned, remembered
+        for _ in range(5):  # compile, plan, cache
             call()
     least = dict.fromkeys(calls, float("inf"))
     rounds, number = (1, 2) if lab.is_quick else (30, CALLS)
@@ -131,7 +131,7 @@ def measure_calls(lab: Lab, report: Report) -> None:
 
 
 def main() -> None:
-    """Measure and show."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

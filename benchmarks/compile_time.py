@@ -1,10 +1,10 @@
-"""Compile time of kernels that grow: k branches, k unrolled steps, k nested loops, and so on.
+"""Compile time of growing kernels: k branches, k unrolled steps, k nested loops, and so on.
 
     python benchmarks/compile_time.py [--largest 128] [--only branches,elif] [--json FILE]
 
 Needs no GPU and no toolchain: from the source to the program of the CPU backend. Each family is
 compiled at doubling sizes; the exponent is the slope of the time over the size between the last
-two, less the time that the smallest takes. At most quadratic is the target.
+two, less the time of the smallest. The target is at most quadratic.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tilewright.bench import Bound, Report, Table, Target
 __all__ = ["exponent", "main", "show_compile_time", "sizes", "times"]
 
 QUADRATIC = 2.0
-SHORTEST = 0.02  # seconds: growth below it is noise
-WARM = ("branches", 2)  # the first kernel of all loads the compiler
+SHORTEST = 0.02  # seconds; growth below this is noise
+WARM = ("branches", 2)  # the first kernel of a process imports the compiler
 
 
 def sizes(family: str, largest: int) -> list[int]:
-    """Doubling sizes up to the largest that the family, and Python, has."""
+    """Doubling sizes up to the largest that the family, and Python, allows."""
     most = min(largest, growing_kernels.MOST.get(family, largest))
     return [k for k in (most >> shift for shift in range(8, -1, -1)) if k >= 2]
 
@@ -41,12 +41,12 @@ def _seconds(family: str, k: int, folder: Path) -> float:
 
 
 def times(family: str, largest: int, folder: Path) -> dict[int, float]:
-    """Seconds of the processor by size, the better of two."""
+    """Processor seconds by size, the better of two."""
     return {k: min(_seconds(family, k, folder) for _ in range(2)) for k in sizes(family, largest)}
 
 
 def exponent(found: dict[int, float]) -> float | None:
-    """By which power of the size the time grows at the end; None where it hardly does."""
+    """The power of the size with which the time grows; None without measurable growth."""
     (k, before), (double, last) = [*found.items()][-2:]
     least = min(found.values())
     if last - least < SHORTEST or before <= least:
@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--largest", type=int, default=128, help="the largest k")
     parser.add_argument("--only", default=",".join(growing_kernels.FAMILIES), help="families")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     options = parser.parse_args()
     report = Report("compile_time", "Compile time of kernels that grow", options.json)
     show_compile_time(report, options.only.split(","), options.largest)

@@ -1,11 +1,11 @@
-"""The CPU backend beside the Triton interpreter and NumPy, with and without the race watch.
+"""The CPU backend beside the Triton interpreter and NumPy, with and without race detection.
 
-Four workloads, the same tile shapes on both sides: an addition of vectors, a softmax of rows, a
-product of matrices, causal attention. Ours is timed as a user sees it: a launch on the CPU device
-and the wait for it. Triton runs under TRITON_INTERPRET=1 in a process of its own, by the Python
-that `--peer-python` names (`pip install triton torch`); without one its column stays empty. Our
-workloads take turns in rounds and the figure of each is its best; the interpreter takes seconds for
-one repetition, and gets the best of `--peer-rounds`. Take a machine that does nothing else.
+Four workloads, with the same tile shapes on both sides: vector addition, softmax of rows, matrix
+product, causal attention. A time of ours includes the launch on the CPU device and the wait for it.
+Triton runs under TRITON_INTERPRET=1 in a process of its own, by the Python that `--peer-python`
+names (`pip install triton torch`); without it the column stays empty. Our workloads take turns in
+rounds and the figure of each is its best; the interpreter takes seconds for one repetition, and
+gets the best of `--peer-rounds`. The machine should be idle otherwise.
 """
 
 # ruff: noqa: N803 (static dims are upper case: BK)
@@ -34,7 +34,7 @@ from tilewright.dims import BM, BN, B, D, H, K, M, N
 RESULTS = Path(__file__).parent / "results" / "cpu_backend.json"
 PEER = Path(__file__).parent / "triton_interpreter.py"
 LOG2_E = math.log2(math.e)
-FASTER, NUMPY_FACTOR, WATCH_FACTOR = 50, 3, 4  # what must be reached
+FASTER, NUMPY_FACTOR, WATCH_FACTOR = 50, 3, 4  # targets
 
 
 @tw.kernel
@@ -67,7 +67,7 @@ def attention(
     v: Ref[f32, H, M, D],
     scale: f32,
 ) -> None:
-    """Causal: a block has BM queries, and goes through the keys up to them, BM at a time."""
+    """Causal attention: a block has BM queries and iterates over the keys up to them."""
     h, i, d = o.index
     ks, vs = k.partition(1, BM, D), v.partition(1, BM, D)
     queries = q.load_like(o).reshape((BM, D)) * scale
@@ -94,11 +94,11 @@ def attention(
 
 @dataclass
 class Workload:
-    """One thing to be timed: what a launch is, and what its result must be."""
+    """One workload: its launch, and its expected result."""
 
     name: str
     what: str
-    launch: Callable[[], Any]  # gives the output
+    launch: Callable[[], Any]  # returns the output
     expected: np.ndarray[Any, Any]
     numpy: Callable[[], Any] | None = None
     plain: list[float] = field(default_factory=list)
@@ -178,7 +178,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def measure(all_: list[Workload], rounds: int) -> None:
-    """Check each result, then let them take turns."""
+    """Check each result, then time all in turns."""
     for one in all_:
         for watch in (False, True):
             with tw.race_check(watch):
@@ -189,7 +189,7 @@ def measure(all_: list[Workload], rounds: int) -> None:
             one.plain.append(seconds(one.launch))
             with tw.race_check():
                 one.watched.append(seconds(one.launch))
-    # NumPy by itself: the threads of its products keep a core busy for a while after them.
+    # NumPy runs separately: the threads of its products keep a core busy for a while.
     for _ in range(rounds):
         for one in all_:
             if one.numpy is not None:
@@ -197,7 +197,7 @@ def measure(all_: list[Workload], rounds: int) -> None:
 
 
 def measure_peer(python: str, rounds: int) -> dict[str, Any]:
-    """What the interpreter needs, from a process of its own."""
+    """The times of the interpreter, from a process of its own."""
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run(
         [python, str(PEER), "--rounds", str(rounds)],
@@ -211,7 +211,7 @@ def measure_peer(python: str, rounds: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-# --- telling ---------------------------------------------------------------------------------
+# --- reporting -------------------------------------------------------------------------------
 
 
 def row(one: Workload, peer: dict[str, Any] | None) -> dict[str, Any]:
@@ -236,12 +236,12 @@ def shown(number: float | None, form: str, scale: float = 1.0) -> str:
 
 
 def report_of(rows: list[dict[str, Any]], peer: dict[str, Any] | None, path: Path) -> Report:
-    """All figures, as a table and beside what must be reached."""
+    """All figures, as a table and beside their targets."""
     report = Report("cpu_backend", "The CPU device", path)
     report.note(
         "A launch and the wait for it, without a GPU. The interpreter is Triton's own"
-        " (TRITON_INTERPRET=1) on the same tile shapes, in a process of its own; watched is under"
-        " `tw.race_check()`."
+        " (TRITON_INTERPRET=1) on the same tile shapes, in a process of its own; the column"
+        " `watched` is under `tw.race_check()`."
     )
     if peer is not None:
         versions = ", ".join(f"{name} {number}" for name, number in peer["versions"].items())
@@ -270,7 +270,7 @@ def report_of(rows: list[dict[str, Any]], peer: dict[str, Any] | None, path: Pat
 
 
 def targets(rows: list[dict[str, Any]]) -> Iterator[Target]:
-    """What must be reached, and what was."""
+    """The targets, with the measured values."""
     for one in rows:
         what = f"{one['workload']} on the CPU"
         if one["times_faster"] is not None:
@@ -285,7 +285,7 @@ def targets(rows: list[dict[str, Any]]) -> Iterator[Target]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--peer-python", help="a Python that has triton and torch")
+    parser.add_argument("--peer-python", help="a Python with triton and torch")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--peer-rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, default=RESULTS)

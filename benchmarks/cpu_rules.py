@@ -1,8 +1,8 @@
-"""What single rules of the CPU backend cost: pointers, rounding, functions, and the race watch.
+"""Cost of single rules of the CPU backend: pointers, rounding, functions, and race detection.
 
 Every figure is the best of some rounds, in milliseconds, of one block over a tile of 65,536
-elements; the last two are blocks that add to one element, each between taking and leaving a lock,
-with the race watch on. `PYTHONPATH=<another checkout>/src` gives the figures of that one.
+elements; in the last two, blocks add to one element under a lock, with race detection on.
+`PYTHONPATH=<another checkout>/src` measures that checkout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The kernels of ours written for cuTile Python: the same tiles, order of blocks and padding.
+"""Our kernels in cuTile Python: the same tiles, order of blocks and padding.
 
-`export_peers.py` compiles them for hosts without cuTile; where it is installed they can be launched
-by its own `ct.launch`.
+`export_peers.py` compiles them for hosts without cuTile; where cuTile is installed, its own
+`ct.launch` launches them.
 """
 
 # ruff: noqa: N803 (constants of a kernel are upper case)
@@ -15,7 +15,7 @@ import cuda.tile as ct
 __all__ = ["add", "gemm_bands", "gemm_persistent", "gemm_rows"]
 
 ZERO = ct.PaddingMode.ZERO
-GROUP = 8  # rows of tiles that are finished together
+GROUP = 8  # rows of tiles in a band
 
 
 def multiply_tile(z: Any, x: Any, y: Any, at: Any, BM: Any, BN: Any, BK: Any) -> None:

@@ -1,4 +1,4 @@
-"""cuTile Python's kernels by its own launch. Needs `cuda-tile` and torch on the GPU host."""
+"""cuTile Python kernels through its own launch. Needs `cuda-tile` and torch on the GPU host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["adder"]
 
 
 def adder(z: Any, x: Any, y: Any, tile: int, stream: tw.Stream) -> Callable[[], None]:
-    """A launch of z = x + y on a stream of ours, which it takes by the driver's number."""
+    """A launch of z = x + y on one of our streams, passed as the driver's handle."""
     kernel = ct.kernel(cutile_kernels.add)
     grid = (-(-z.numel() // tile), 1, 1)
     number, arguments = stream.queue.number, (z, x, y, tile)

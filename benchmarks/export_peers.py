@@ -1,11 +1,11 @@
-"""Compile the cuTile Python kernels that ours are compared with, for a GPU host that lacks cuTile.
+"""Compile the cuTile Python kernels of the comparison, for a GPU host without cuTile.
 
     python benchmarks/export_peers.py [--folder .gpu/peers] [--target sm_90]
 
-Writes one cubin a kernel and `manifest.json`, which `peers.py` reads. Facts about the arrays are
-those that cuTile finds itself for contiguous, aligned tensors that do not overlap, and the tiles,
-the order of the blocks and the padding are those of our own kernels: only the compilers differ.
-Needs the `dev` extra, no GPU.
+Writes one cubin a kernel and `manifest.json`, which `peers.py` reads. Assumptions about the arrays
+are those that cuTile infers for contiguous, aligned tensors that do not overlap; tiles, order of
+the blocks and padding are those of our kernels, so only the compilers differ. Needs the `dev`
+extra, no GPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["PEERS", "Peer", "main"]
 
 @dataclass(frozen=True)
 class Peer:
-    """One kernel of cuTile Python, its tile and its hints."""
+    """One cuTile Python kernel, its tile and its hints."""
 
     name: str
     function: Callable[..., None]
@@ -52,7 +52,7 @@ class Peer:
         return self.name.replace("-", "_")
 
     def export(self, form: str, target: str) -> bytes:
-        """The kernel compiled, as a cubin or as bytecode."""
+        """The compiled kernel, as a cubin or as bytecode."""
         array = ArrayConstraint(
             self.dtype,
             self.rank,
@@ -74,7 +74,7 @@ class Peer:
         return file.getvalue()
 
     def describe(self) -> dict[str, Any]:
-        """What a launch has to know: each array is passed as address, extents, strides (i32)."""
+        """Launch data: each array is passed as address, extents, strides (i32)."""
         return {
             "entry": self.entry,
             "cubin": f"{self.name}.cubin",
@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(".gpu/peers"))
     parser.add_argument("--target", default="sm_90")
-    parser.add_argument("--bytecode", action="store_true", help="also write what tileiras read")
+    parser.add_argument("--bytecode", action="store_true", help="also write the bytecode")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     toolchain = find_toolchain()

@@ -1,7 +1,7 @@
-"""Processes as a user starts them: with the compiled modules that an installation has.
+"""Fresh processes with the compiled modules of an installation.
 
-A tree that cannot be written to, or a setting that forbids it, would have Python compile every
-module again in every process, which is not what an import costs.
+In a read-only tree, or where a setting forbids bytecode files, Python would compile every module
+again in every process, which would distort the time of an import.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["FreshProcesses", "fresh_processes"]
 
 @dataclass(frozen=True)
 class FreshProcesses:
-    """Runs this Python, again and again."""
+    """Runs this Python repeatedly."""
 
     environment: dict[str, str]
 
     def run(self, arguments: Sequence[str], **variables: str) -> str:
-        """What it prints."""
+        """The output of a program."""
         done = subprocess.run(
             [sys.executable, *arguments], env={**self.environment, **variables},
             check=True, stdout=subprocess.PIPE, text=True,
@@ -34,7 +34,7 @@ class FreshProcesses:
 
 @contextmanager
 def fresh_processes() -> Iterator[FreshProcesses]:
-    """Processes that share one folder of compiled modules, which the first one fills."""
+    """Processes that share one folder of compiled modules, filled by the first one."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)

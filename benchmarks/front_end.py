@@ -2,8 +2,8 @@
 
     python benchmarks/front_end.py [--repetitions 25] [--json FILE]
 
-Needs no GPU and no toolchain. A kernel is specialised afresh each time, so no cache helps; imports
-are timed in fresh interpreters, and the time of an empty one is taken off.
+Needs no GPU and no toolchain. A kernel is specialised afresh each time, without a cache; imports
+are timed in fresh interpreters, less the time of an empty one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["IMPORT", "main", "show_front_end", "target_name"]
 
 TARGET = "sm_90"
 EXAMPLES = Path(__file__).parents[1] / "examples"
-CHOSEN = {"BM": 128, "D": 128, "CAUSAL": True, "GROUP": 4}  # of attention: all it can do
+CHOSEN = {"BM": 128, "D": 128, "CAUSAL": True, "GROUP": 4}  # of attention: all options
 LIMITED = ("gemm", "gemm, persistent", "attention")
 LONGEST, LONGEST_IMPORT = 40.0, 300.0  # milliseconds
 IMPORT = "import of tilewright, NumPy with it"
@@ -44,7 +44,7 @@ def _kernels() -> dict[str, Kernel]:
 
 
 def _front_end(kernel: Kernel, repetitions: int) -> dict[str, float]:
-    """Milliseconds; the first run of all loads the compiler, so first runs are told apart."""
+    """Milliseconds; the first run imports the compiler, so first runs are separate."""
     chosen = CHOSEN if kernel.__name__ == "attention" else None
     hints = kernel.hints.of(TARGET)
     specialization = sample_specialization(kernel.signature, TARGET, chosen, hints)
@@ -68,7 +68,7 @@ def _import(processes: FreshProcesses, statement: str, repetitions: int) -> floa
 
 
 def _imports(repetitions: int) -> dict[str, float]:
-    """Milliseconds of fresh interpreters that import nothing, NumPy, and us."""
+    """Milliseconds of fresh interpreters that import nothing, NumPy, and tilewright."""
     statements = {"empty": "pass", "numpy": "import numpy", "tilewright": "import tilewright"}
     with fresh_processes() as processes:
         return {
@@ -78,7 +78,7 @@ def _imports(repetitions: int) -> dict[str, float]:
 
 
 def target_name(kernel: str) -> str:
-    """What is to be quick."""
+    """The target of a kernel's front end."""
     return f"front end of {kernel}"
 
 
@@ -108,7 +108,7 @@ def show_front_end(report: Report, repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=25)
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     options = parser.parse_args()
     report = Report("front_end", "Front end and import", options.json)
     show_front_end(report, options.repetitions)

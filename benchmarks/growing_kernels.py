@@ -1,6 +1,6 @@
-"""Kernels of a size that is chosen: k branches, k nested loops, k arguments, and so on.
+"""Kernels of a chosen size: k branches, k nested loops, k arguments, and so on.
 
-A family is a function from k to the source of a kernel `grown` and of what it calls. All of them
+A family is a function from k to the source of a kernel `grown` and of its helpers. All families
 take the same arguments (`launch`), so that one program can compile, run, time or count them.
 """
 
@@ -30,7 +30,7 @@ _STORE = "    z.store(xs[t])\n"
 
 
 def _repeated(*lines: str) -> Callable[[int], str]:
-    """A body that repeats lines; `{i}` is the number of the turn."""
+    """A body of repeated lines; `{i}` is the number of the repetition."""
 
     def source(k: int) -> str:
         body = "".join(f"    {line.format(i=i)}\n" for i in range(k) for line in lines)
@@ -40,7 +40,7 @@ def _repeated(*lines: str) -> Callable[[int], str]:
 
 
 def _once(make: Callable[[int], str], before: str = "", helpers: str = "") -> Callable[[int], str]:
-    """A body of one statement that grows."""
+    """A body of one growing statement."""
 
     def source(k: int) -> str:
         return f"{_HEAD}{helpers}{_ENTRY}{before}    {make(k)}\n{_STORE}"
@@ -49,7 +49,7 @@ def _once(make: Callable[[int], str], before: str = "", helpers: str = "") -> Ca
 
 
 def _nested(head: str, last: str) -> Callable[[int], str]:
-    """Statements inside each other."""
+    """Nested statements."""
 
     def source(k: int) -> str:
         lines = [f"{'    ' * (i + 1)}{head.format(i=i)}" for i in range(k)]
@@ -131,7 +131,7 @@ def _row(joiner: str, part: str) -> Callable[[int], str]:
 _SUM, _ALL, _ANY = _row(" + ", "m"), _row(" and ", "m > {i}"), _row(" or ", "m > {i}")
 _COMPARED, _LISTED = _row(" < ", "(n + {i})"), _row(", ", "n + m * {i}")
 
-# What grows, each with the source of the kernel of size k.
+# The families, each with the source of the kernel of size k.
 FAMILIES: dict[str, Callable[[int], str]] = {
     "branches": _repeated("if m > {i}:", "    t += 1"),
     "branches on data": _repeated("if ids[{i}].item() > 0:", "    t += 1"),
@@ -180,7 +180,7 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "inputs": _tensors,
     "outputs": _outputs,
 }  # fmt: skip
-# How far a family goes: Python nests 20 loops, and 100 blocks, in one function.
+# Largest k of a family: Python nests 20 loops, and 100 blocks, in one function.
 MOST = {name: 18 for name in FAMILIES if name.startswith(("nested for", "nested while"))}
 MOST |= {"nested if": 90}
 
@@ -210,7 +210,7 @@ def launch(family: str, k: int, kernel: Any) -> DeviceOp[Any]:
 
 
 def compiled(family: str, k: int, kernel: Any) -> None:
-    """Compile a kernel, whatever becomes of its launch."""
+    """Compile a kernel; a refused launch is ignored."""
     try:
         launch(family, k, kernel).sync()
     except (LaunchError, OutOfBoundsError):

@@ -1,11 +1,11 @@
-"""Host time of one launch, by the way it takes: what Python does before and behind the driver call.
+"""Host time of one launch, by launch path: the work of Python around the driver call.
 
     python benchmarks/host_path.py [--device null,cuda,cpu] [--only prepared,planned] [--json FILE]
 
-`null` is a GPU whose driver does nothing, so what is left is our own time; no GPU and no toolchain
-is needed. `cuda` is a real one, and the first row is the driver's part. `cpu` is the CPU device,
-whose stream is held meanwhile. Several, each in a process of its own, make columns of one table.
-Times are of the calling thread, the least of many rounds. The published comparison with other
+`null` is a GPU whose driver does nothing, so the time is our own; it needs no GPU and no toolchain.
+`cuda` is a real GPU, and its first row is the driver's share. `cpu` is the CPU device, whose stream
+is held meanwhile. Several devices, each in a process of its own, make columns of one table. Times
+are those of the calling thread, the least of many rounds. The published comparison with other
 libraries is `launch.py`.
 """
 
@@ -57,7 +57,7 @@ def _tensors(device: str, count: int = 3, length: int = LENGTH) -> list[tw.Tenso
 
 
 class _Cases(TorchCases):
-    """What is measured: each gives a function to repeat, made anew for every round."""
+    """The measured paths: each returns a function to repeat, made anew for every round."""
 
     def __init__(self, device: str, theirs: str) -> None:
         super().__init__(tw.kernel(kernels.add), theirs, LENGTH, LAUNCHES)
@@ -71,7 +71,7 @@ class _Cases(TorchCases):
             self.add(self.z.partition(LENGTH), self.x, self.y).sync()
 
     def driver_call(self) -> Callable[[], object]:
-        """What the raw call costs through the interface that we reach the driver by."""
+        """The raw driver call through our bindings."""
         stream = self.z.device.stream
         operation: Any = self.add(self.z.partition(LENGTH), self.x, self.y)
         (call,) = operation._ready._calls  # noqa: SLF001
@@ -95,7 +95,7 @@ class _Cases(TorchCases):
         return lambda: add(z, x, y).close()
 
     def alternating(self) -> Callable[[], object]:
-        """Two kernels that hand their results to each other: half of what it takes is one."""
+        """Two kernels that pass results to each other: one launch is half of the time."""
         add, z, x, y = self.add, self.z, self.x, self.y
 
         def both() -> None:
@@ -109,7 +109,7 @@ class _Cases(TorchCases):
         return self._each([tuple(_tensors(self.device)) for _ in range(LAUNCHES)])
 
     def slices(self) -> Callable[[], object]:
-        """Parts of larger tensors, which no launch has used."""
+        """Parts of larger tensors without an earlier launch."""
         whole = _tensors(self.device, length=LENGTH * LAUNCHES)
         places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(LAUNCHES)]
         return self._each([tuple(t[place] for t in whole) for place in places])
@@ -124,13 +124,13 @@ class _Cases(TorchCases):
         return launch
 
     def views(self) -> Callable[[], object]:
-        """Handles that no launch has seen, on memory that others have used."""
+        """New handles on memory of earlier launches."""
         add, z, x, y = self.add, self.z, self.x, self.y
         handles = iter([(z[:].partition(LENGTH), x[:], y[:]) for _ in range(LAUNCHES)])
         return lambda: add(*next(handles)).submit()
 
     def extents(self) -> Callable[[], object]:
-        """Tensors of lengths that no launch has seen."""
+        """Tensors of new lengths."""
         add = self.add
         if not self._long:
             self._long = [tw.zeros((1 << 20,), f16, device=self.device) for _ in range(3)]
@@ -159,7 +159,7 @@ class _Cases(TorchCases):
         made = [tw.zeros((SIDE, SIDE), f16, device=self.device) for _ in range(3)]
         for tensor in made:
             tensor.wait()
-        for _ in range(3):  # the first is compiled, the second planned
+        for _ in range(3):  # the first compiles, the second plans
             library.matmul(made[0], made[1], out=made[2]).sync()
             library.matmul(made[0], made[1]).sync()
             library.softmax(made[0], out=made[2]).sync()
@@ -183,7 +183,7 @@ class _Cases(TorchCases):
         return lambda: library.softmax(x).submit()
 
     def zipped(self) -> Callable[[], object]:
-        """A step of operations that were built before and are submitted as one."""
+        """A step of operations built before and submitted as one."""
         add, x, y = self.add, self.x, self.y
         self._outputs = self._outputs or self._many(LAUNCHES)
         whole = tw.zip(*(add(z.partition(LENGTH), x, y) for z in self._outputs))
@@ -204,7 +204,7 @@ class _Cases(TorchCases):
         return self._replays(self._many(MANY))
 
     def graph_read(self) -> Callable[[], object]:
-        """A replay, and a launch that reads what it has made."""
+        """A replay, and a launch that reads its result."""
         made, x, y = self._many(3)
         return _both(
             self._replays([made, x, y]),
@@ -217,7 +217,7 @@ class _Cases(TorchCases):
         return _both(self._replays(tensors), self._replays(tensors))
 
     def _replays(self, tensors: list[tw.Tensor]) -> Callable[[], object]:
-        """Replays of a graph, behind the first, which looks at every tensor."""
+        """Replays of a graph after the first one, which inspects every tensor."""
         with tw.graph() as graph:
             for z, x, y in zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True):
                 graph.record(self.add(z.partition(LENGTH), x, y))
@@ -225,7 +225,7 @@ class _Cases(TorchCases):
         return lambda: graph.launch().submit()
 
     def graph_call(self) -> Callable[[], object]:
-        """The driver's part of the replay of the small graph."""
+        """The driver's share of the replay of the small graph."""
         with tw.graph() as graph:
             graph.record(self.add(self.z.partition(LENGTH), self.x, self.y))
         queue = self.z.device.stream.queue
@@ -236,13 +236,13 @@ class _Cases(TorchCases):
 
 
 def _once(whole: Callable[[], object]) -> Callable[[], object]:
-    """All steps at the first call, nothing at the others: a round divides by their number."""
+    """All steps at the first call, none at the others; a round divides by their number."""
     left = [whole]
     return lambda: left.pop()() if left else None
 
 
 def _both(first: Callable[[], object], second: Callable[[], object]) -> Callable[[], object]:
-    """One behind the other, as often as it takes to be quick."""
+    """Repeat until the fast path is reached."""
 
     def both() -> None:
         first()
@@ -288,10 +288,10 @@ LEFT_OUT = {
     "cuda": set[str](),
 }
 COLUMNS = {"null": "a driver that does nothing", "cuda": "the GPU", "cpu": "the CPU device"}
-TITLE = "Host time of one launch, by the way it takes"
+TITLE = "Host time of one launch, by launch path"
 NOTE = """\
 Time of the calling thread, the least of many rounds of a hundred launches. With a driver that \
-does nothing it is our own; the rest is the driver's."""
+does nothing, the time is our own; the rest is the driver's."""
 
 
 def _measure(cases: _Cases, name: str, rounds: int) -> float:
@@ -300,7 +300,7 @@ def _measure(cases: _Cases, name: str, rounds: int) -> float:
     least = float("inf")
     for _ in range(rounds):
         run = getattr(cases, name)()
-        cases.z.device.synchronize()  # what the last round has dropped goes back now
+        cases.z.device.synchronize()  # frees the tensors dropped by the last round
         hold = stream.hold() if cases.device == "cpu" else None
         gc.collect()
         gc.disable()
@@ -326,10 +326,10 @@ def _profile(cases: _Cases, name: str) -> None:
 
 
 def _figures(device: str, options: argparse.Namespace) -> Iterator[tuple[str, float]]:
-    """Ways and their microseconds on one device, in this process."""
+    """Paths and their microseconds on one device, in this process."""
     names = options.only.split(",") if options.only else list(CASES)
     with null_gpu() if device == "null" else mock.MagicMock():
-        # Of the null driver's streams, which are mere numbers, torch's allocator must not hear.
+        # The null driver's streams are mere numbers, so torch's allocator must not record them.
         theirs = "cuda" if device == "cuda" else "cpu"
         cases = _Cases("cpu" if device == "cpu" else "cuda", theirs)
         for name in names:
@@ -340,7 +340,7 @@ def _figures(device: str, options: argparse.Namespace) -> Iterator[tuple[str, fl
                 continue
             try:
                 yield name, _measure(cases, name, options.rounds)
-            except Exception as error:  # noqa: BLE001 (the other ways are still worth having)
+            except Exception as error:  # noqa: BLE001 (the other paths are still measured)
                 print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
@@ -349,13 +349,13 @@ def _all_figures(device: str, options: argparse.Namespace) -> list[tuple[str, fl
 
 
 def _elsewhere(device: str, options: argparse.Namespace) -> list[tuple[str, float]]:
-    """One device in a process of its own: a double of the driver stays in it."""
+    """Measure one device in a child process, which keeps its substitute driver."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         return process.submit(_all_figures, device, options).result()
 
 
 def _fill(table: Table, found: dict[str, dict[str, float]]) -> None:
-    """All rows that there are figures for, in the order of the ways."""
+    """All rows with figures, in the order of the paths."""
     table.rows = [
         (what, *(f"{times[name]:.2f}" if name in times else "" for times in found.values()))
         for name, what in CASES.items()
@@ -364,7 +364,7 @@ def _fill(table: Table, found: dict[str, dict[str, float]]) -> None:
 
 
 def _show(devices: list[str], options: argparse.Namespace) -> None:
-    """Every figure is written as it comes; the last device needs no process of its own."""
+    """Measure all devices; each figure is written at once, and the last device needs no child."""
     report = Report("host_path", TITLE, options.json)
     report.note(NOTE)
     table = Table("Microseconds a launch", ("way", *(COLUMNS[device] for device in devices)))
@@ -385,8 +385,8 @@ def main() -> None:
     parser.add_argument("--device", default="null", help=f"some of {', '.join(COLUMNS)}")
     parser.add_argument("--only", help=f"some of {','.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--profile", action="store_true", help="show where the time goes instead")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--profile", action="store_true", help="print a profile instead")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     options = parser.parse_args()
     devices = options.device.split(",")
     if unknown := set(devices) - COLUMNS.keys():

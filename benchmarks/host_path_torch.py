@@ -1,6 +1,6 @@
-"""The ways of `host_path` to launch with torch tensors: those that are known, and new ones.
+"""The launch paths of `host_path` with torch tensors: known ones, and new ones.
 
-Programs of torch make new tensors in every step, on memory that its allocator hands out again.
+A torch program makes new tensors in every step, on memory that its allocator reuses.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["TorchCases"]
 
 
 class TorchCases:
-    """Each gives a function to repeat, made anew for every round."""
+    """Each path returns a function to repeat, made anew for every round."""
 
     def __init__(self, add: Any, theirs: str, length: int, launches: int) -> None:
         self.add = add
-        self.theirs = theirs  # where torch's tensors are
+        self.theirs = theirs  # torch device of the tensors
         self._length, self._launches = length, launches
 
     @functools.cached_property
@@ -43,7 +43,7 @@ class TorchCases:
         return self._each_of_torch(lambda one: one.clone())
 
     def _each_of_torch(self, make: Callable[[Any], Any]) -> Callable[[], object]:
-        """A launch for each of some outputs and inputs, which are made before and held."""
+        """A launch for each of some outputs and inputs, made before and kept."""
         add, size, tensors = self.add, self._length, self._of_torch
         fresh = iter([tuple(map(make, tensors)) for _ in range(self._launches)])
 

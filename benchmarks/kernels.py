@@ -1,10 +1,10 @@
-"""Our kernels as the benchmarks launch them: plain functions, so that one body gets several hints.
+"""Our kernels for the benchmarks: plain functions, so that one body can have several hints.
 
-The checked products multiply what the unchecked ones do. In `…_shifted` the index of the sum is
-moved by a number read once, before the loop, so that next to nothing but the check differs; in
-`…_listed` every index is read from a table, as in a real gather. In `…_whole` tiles cover all
-of a tensor, which the launch checks, so no access has a mask. An `…_unchecked` one is
-what its safe twin would be without any proof: every place is taken on trust.
+The checked products compute the same as the unchecked ones. In `…_shifted` the index of the sum is
+shifted by a number read once, before the loop, so that only the check differs; in `…_listed` every
+index is read from a table, as in a real gather. In `…_whole` tiles cover a tensor exactly, which
+the launch checks, so no access has a mask. An `…_unchecked` kernel is its safe twin without any
+proof: every index is trusted.
 """
 
 # ruff: noqa: N803 (constants of a kernel are upper case)
@@ -158,7 +158,7 @@ def walked_listed(
 
 
 def permute_racing(dst: Mut[f32, Literal[1], Literal[1], BM, D], src: Ref[f32, B, H, M, D]) -> None:
-    """The paper's bug: rows and heads swapped in the place that is written."""
+    """The paper's bug: rows and heads swapped in the index of the store."""
     b, h1, h2, _ = dst.index
     tiles = src.partition(1, 1, BM, D)
     for m in range(tiles.num_tiles(2)):
@@ -168,7 +168,7 @@ def permute_racing(dst: Mut[f32, Literal[1], Literal[1], BM, D], src: Ref[f32, B
 def permute_swapped(
     dst: Mut[f32, Literal[1], Literal[1], BM, D], src: Ref[f32, B, H, M, D]
 ) -> None:
-    """The same indices where they cannot race: in the place that is read."""
+    """The swapped indices in a load, where they cannot race."""
     b, h, m, _ = dst.index
     dst.store(src.partition(1, 1, BM, D)[b, m, h, 0])
 
@@ -176,7 +176,7 @@ def permute_swapped(
 def permute_trusted(
     dst: Ptr[f32], src: Ref[f32, B, H, M, D], *, BM: Const[int], D: Const[int]
 ) -> None:
-    """The same by pointers, which nobody checks: it compiles."""
+    """The swapped store through unchecked pointers: it compiles."""
     b, h1, h2 = tw.block_id(0) // H, tw.block_id(0) % H, tw.block_id(1)
     tiles = src.partition(1, 1, BM, D)
     at = tw.arange(BM)[:, None] * D + tw.arange(D)

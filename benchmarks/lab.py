@@ -1,7 +1,7 @@
-"""Where an experiment runs: the device, its stream, and the peers that are there.
+"""The environment of an experiment: the device, its stream, and the available peers.
 
 On the CPU every experiment runs without peers and with small sizes, only to show that it works;
-figures of that kind are never kept.
+such figures are never kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.bench import EagerClock, Effort, Timer
 
 __all__ = ["COMPILED", "TORCH", "TRITON", "Lab", "add_options", "open_lab"]
 
-TORCH, COMPILED, TRITON = "torch", "torch.compile", "Triton"  # peers, as tables call them
+TORCH, COMPILED, TRITON = "torch", "torch.compile", "Triton"  # peers, as tables name them
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Lab:
     stream: tw.Stream
     peers: dict[str, Peer]
     is_quick: bool
-    only: tuple[str, ...] = ()  # parts of the names of what is timed; none is all
+    only: tuple[str, ...] = ()  # parts of the names to time; empty for all
     without: tuple[str, ...] = ()
 
     def wants(self, name: str) -> bool:
-        """Whether something is to be timed."""
+        """Whether a way to launch is selected."""
         chosen = not self.only or any(part in name for part in self.only)
         return chosen and not any(part in name for part in self.without)
 
     @property
     def has_gpu(self) -> bool:
-        """Whether figures mean something, and peers are there."""
+        """Whether the device is a GPU: figures are meaningful, and peers available."""
         return self.device.kind == "cuda"
 
     def has(self, module: str) -> bool:
@@ -51,7 +51,7 @@ class Lab:
         return self.has_gpu and importlib.util.find_spec(module) is not None
 
     def load(self, module: str) -> Any:
-        """A peer, or one of our modules that needs one, loaded where it is known to be there."""
+        """Import a peer, or one of our modules that needs a peer known to be installed."""
         return importlib.import_module(module)
 
     def timer(self, **effort: Any) -> Timer:
@@ -61,13 +61,13 @@ class Lab:
         return Timer(self.stream, Effort(**effort))
 
     def eager_timer(self, **effort: Any) -> Timer:
-        """A timer that holds nothing back: where the device waits for the host, that shows."""
+        """A timer that does not hold the stream: waits of the device for the host count."""
         timer = self.timer(shortest=0.0, **effort)
         clock = EagerClock(self.stream) if self.has_gpu else None
         return Timer(self.stream, timer.effort, clock=clock)
 
     def empty(self, *shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
-        """A tensor of this lab's device that has its bytes: peers are told its address."""
+        """A tensor with allocated memory on this lab's device; peers receive its address."""
         return tw.fill(tw.empty(shape, dtype, device=self.device), 0).sync()
 
     def random(self, *shape: int, dtype: type[tw.DType] = tw.f16, seed: int = 0) -> tw.Tensor:
@@ -81,21 +81,21 @@ class Lab:
         view = self.as_torch(made)
         if view.element_size() > 1:
             view.normal_()
-        else:  # torch draws no narrow floats
+        else:  # torch has no random 8-bit floats
             view.copy_(torch.randn(shape, device="cuda"))
         torch.cuda.synchronize()
         return made
 
     def as_torch(self, tensor: tw.Tensor) -> Any:
-        """The same memory as torch sees it."""
+        """A view of the same memory as a torch tensor."""
         return self.load("torch_memory").as_torch(tensor)
 
     def captured(
         self, runs: Sequence[Callable[[], Any]], count: int, *, here: bool = False
     ) -> Callable[[], None]:
-        """A graph of torch's, in which the runs take turns; the first one compiles before.
+        """A torch graph in which the runs take turns; the first run compiles before the capture.
 
-        `here` captures on this lab's stream, for runs that do not follow torch's current one.
+        `here` captures on this lab's stream, for runs that do not use torch's current stream.
         """
         torch = self.load("torch")
         runs[0]()
@@ -110,20 +110,20 @@ class Lab:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every experiment has."""
+    """Add the options of every experiment."""
     parser.add_argument("--device", default=None, help="default: the GPU if there is one")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repetitions")
     parser.add_argument(
         "--ways",
         default="",
-        help="only ways to launch with one of these in their names, `;` between them",
+        help="only ways to launch whose names contain one of these, separated by `;`",
     )
-    parser.add_argument("--without", action="append", default=[], help="a way to leave out")
+    parser.add_argument("--without", action="append", default=[], help="a way to omit")
     parser.add_argument("--peers", type=Path, default=Path(".gpu/peers"))
 
 
 def open_lab(options: argparse.Namespace) -> Lab:
-    """The lab that the options ask for."""
+    """The lab of the chosen options."""
     device = tw.Device(options.device) if options.device else tw.empty((1,), tw.f32).device
     has_gpu = device.kind == "cuda"
     peers = load_peers(options.peers) if has_gpu else {}

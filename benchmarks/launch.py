@@ -1,9 +1,9 @@
-"""Launching: what a launch costs, the ways to wait, overlap and work on many streams, with peers.
+"""Launch overhead, execution modes, overlap and many streams, with peers.
 
     python benchmarks/launch.py [--only rates,graphs,modes,overlap,distribution] [--json FILE]
 
 Needs a GPU, torch and the exported peers; Triton and cuTile Python are used where they are
-installed. On the CPU (`--device cpu`) it only shows that it works.
+installed. On the CPU (`--device cpu`) the script only shows that it works.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def main() -> None:
     try:
         run_parts({name: lambda part=part: part(lab, report) for name, part in parts.items()})
     except BrokenWay as broken:
-        # What breaks on a GPU can take the context with it: the others get a new process.
-        print(f"{broken}\nstarting again without it", flush=True)
+        # A failure on a GPU can destroy the context, so the other ways get a new process.
+        print(f"{broken}\nrestarting without it", flush=True)
         os.execv(sys.executable, [sys.executable, *sys.argv, "--without", broken.name])
 
 

@@ -1,13 +1,13 @@
-"""Graphs of a hundred additions, replayed: ours beside the driver's own, over 3 and 300 tensors.
+"""Replays of graphs of a hundred additions: ours beside the driver's, over 3 and 300 tensors.
 
-With 3 tensors every node waits for the one before, with 300 none has to, and ours stand in lanes,
-behind a kernel that does nothing. The driver's graph has the same edges and the same kernel as
-cuTile Python compiles it, which starts when the one before it has ended; ours start early. One
-without any edge is timed as well, since lanes are our choice and the driver launches them faster.
+With 3 tensors every node depends on the one before; with 300 the nodes are independent, and ours
+form lanes behind an empty kernel. The driver's graph has the same edges and the same kernel as
+compiled by cuTile Python, which starts when the previous one has ended; ours start early. A graph
+without edges is timed as well, since the driver launches lanes faster.
 
-How long a graph of many branches takes depends on what was made before it, by some 4 % for either:
-likely on which queues of the GPU its branches get. So there are several of each, made in pairs, and
-the pairs are compared.
+The time of a graph of many branches varies by some 4 %, for ours and the driver's alike, with the
+graphs made before it, probably with the hardware queues of its branches. Several graphs of each are
+therefore made in pairs, and the pairs are compared.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _cells(costs: Iterable[HostCost]) -> tuple[str, ...]:
 
 
 def _ratio(found: dict[str, HostCost]) -> float:
-    """Our time as a part of the driver's, in the middle one of the pairs."""
+    """Our time as a fraction of the driver's, of the median pair."""
     pairs = [(found.get(_key(OURS, number)), found.get(_key(DRIVER, number)))
              for number in range(PAIRS)]  # fmt: skip
     ratios = [ours.done.least / raw.done.least for ours, raw in pairs if ours and raw]
@@ -76,12 +76,12 @@ def _ratio(found: dict[str, HostCost]) -> float:
 
 
 def target_name(tensors: int) -> str:
-    """What is to be as fast as the driver's own."""
+    """The target of a replay, relative to the driver's own."""
     return f"a graph's replay over {tensors} tensors, of the driver's own time"
 
 
 def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
-    """The replays of all graphs, by what they are and their numbers."""
+    """The replays of all graphs, by kind and number."""
     additions = Additions(lab)
     replays: dict[str, Callable[[], object]] = {}
     for number in range(PAIRS):
@@ -98,7 +98,7 @@ def _replays(lab: Lab, tensors: int) -> dict[str, Callable[[], object]]:
 def _of_the_driver(
     lab: Lab, sets: list[tuple[tw.Tensor, ...]], *, has_others: bool
 ) -> dict[str, Callable[[], object]]:
-    """The same by the driver's own calls, if its kernel is there; and a graph without edges."""
+    """The driver's own graphs, if its kernel was exported: with our edges, and without edges."""
     peer = lab.peers.get(f"add-f16-{LENGTH}")
     if peer is None:
         return {}
@@ -114,7 +114,7 @@ def _of_the_driver(
 
 
 def _tensors(lab: Lab, tensors: int) -> list[tuple[tw.Tensor, ...]]:
-    """Three for all nodes, or three for each."""
+    """Three tensors for all nodes, or three for each."""
     made = [
         (lab.empty(LENGTH), lab.random(LENGTH), lab.random(LENGTH)) for _ in range(tensors // 3)
     ]

@@ -1,15 +1,15 @@
 """Microseconds a launch: z = x + y of 2,048 f16 numbers in one block, a thousand in a row.
 
 Every way to launch is timed in turn with its peers: until the last launch is queued, and until the
-device is done. The floor is the driver's own call with parameters that are ready; beside it is the
-driver's call for a graph of that one launch, as which ours go where the host takes the time.
+device is done. The floor is the driver's own call with packed parameters; beside it is the driver's
+call for a graph of that one launch, the form of our launches where the host is the bottleneck.
 
-"New handles" are tensors with memory of their own that no launch has had; others of the same shape,
-dtype and alignment have been launched. They are made, bytes and all, before the timer starts; what
-is timed is to cut the output, to build and to submit. "New slices" are the same of parts of larger
-tensors, and "new views" of memory that launches have used. torch tensors are the same objects every
-time; "new torch tensors" are objects that no launch has seen, with memory of their own or on memory
-that is known, made before; and "a new torch output" is made inside the timer.
+"New handles" are tensors with memory of their own and without an earlier launch; others of the same
+shape, dtype and alignment have been launched. They are allocated before the timer starts; the timer
+includes partition, build and submission. "New slices" are new parts of larger tensors, and "new
+views" are on memory of earlier launches. torch tensors are the same objects every time; "new torch
+tensors" are new objects, with memory of their own or on known memory, made before; "a new torch
+output" is made inside the timer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 LENGTH = 2048
-LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for room
+LAUNCHES = 1000  # below the depth of a stream's queue, so that no launch waits for a slot
 FLOOR = "driver, parameters ready"
 ONE_NODE = "driver, a graph of one node"
 CUTILE = "cuTile Python, ct.launch"
@@ -53,7 +53,7 @@ CHAIN = "ours, chain built before"
 NEW_HANDLES = "ours, new handles"
 TORCH_ARGUMENTS = "ours, torch tensors"
 BESIDE_CUTILE = f"a launch, {OURS}: beside cuTile Python"
-# Microseconds above the floor that a way may take.
+# Allowed microseconds above the floor.
 ALLOWED = {OURS: 2.0, CHAIN: 0.8, NEW_HANDLES: 5.0, TORCH_ARGUMENTS: 5.0}
 
 
@@ -61,7 +61,7 @@ KERNEL: Any = tw.kernel(deny_checks=True)(kernels.add)
 
 
 class Additions:
-    """Tensors, the kernel, and all ways to launch it that are there."""
+    """Tensors, the kernel, and all available ways to launch it."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -116,24 +116,24 @@ class Additions:
             )
 
     def _of_torch(self) -> tuple[Any, ...]:
-        """Tensors of torch's own, in the place of ours."""
+        """Tensors of torch in place of ours."""
         torch = self.lab.load("torch")
         made = tuple(self.lab.as_torch(one).clone() for one in (self.z, self.x, self.y))
         torch.cuda.synchronize()
         return made
 
     def _torch_arguments(self) -> Callable[[], object]:
-        """The same tensors of torch's every time."""
+        """The same torch tensors every time."""
         z, x, y = self._of_torch()
         return lambda: self.kernel(tw.partition(z, LENGTH), x, y).submit()
 
     def _new_torch_tensors(self, count: int) -> Callable[[], None]:
-        """Tensors of torch's that no launch has seen, made before."""
+        """New torch tensors, made before."""
         made = self._of_torch()
         return self._each_of_torch([tuple(t.clone() for t in made) for _ in range(count)])
 
     def _new_torch_views(self, count: int) -> Callable[[], None]:
-        """The same on memory that is known."""
+        """New torch tensors on known memory."""
         made = self._of_torch()
         return self._each_of_torch([tuple(t.view(LENGTH) for t in made) for _ in range(count)])
 
@@ -150,18 +150,18 @@ class Additions:
         return lambda: self.kernel(tw.partition(z.new_empty(LENGTH), LENGTH), x, y).submit()
 
     def _new_handles(self, count: int) -> Callable[[], None]:
-        """Tensors that no launch has had, made before."""
+        """Tensors without an earlier launch, made before."""
         empty = self.lab.empty
         return self._each_cut([tuple(empty(LENGTH) for _ in range(3)) for _ in range(count)])
 
     def _new_slices(self, count: int) -> Callable[[], None]:
-        """Parts of larger tensors that no launch has had, made before."""
+        """Parts of larger tensors without an earlier launch, made before."""
         whole = [self.lab.empty(LENGTH * count) for _ in range(3)]
         places = [slice(n * LENGTH, (n + 1) * LENGTH) for n in range(count)]
         return self._each_cut([tuple(t[place] for t in whole) for place in places])
 
     def _new_views(self, count: int) -> Callable[[], None]:
-        """Handles that no launch has seen, on memory that others have used, made before."""
+        """New handles on memory of earlier launches, made before."""
         tensors = (self.z, self.x, self.y)
         return self._each_cut([tuple(t.view(LENGTH) for t in tensors) for _ in range(count)])
 
@@ -175,7 +175,7 @@ class Additions:
         return run
 
     def _chain(self, count: int) -> Callable[[], object]:
-        """Operations that are built, with an output each, as one: only its run is timed."""
+        """Prebuilt operations, each with an output, as one; the timer includes only the run."""
         while len(self._chains) < count:
             self._chains.append(self.lab.empty(LENGTH))
         chain = tw.zip(*(self.op(z) for z in self._chains[:count])).compile()
@@ -220,7 +220,7 @@ def _microseconds(cost: HostCost | None) -> float:
 
 
 def target_name(way: str) -> str:
-    """What is to be as fast as the driver's own call, but for some microseconds."""
+    """The target of a way: microseconds above the driver's own call."""
     return f"a launch, {way}: above the driver's own call"
 
 
@@ -238,6 +238,6 @@ def _targets(found: dict[str, HostCost], floor: float) -> Iterator[Target]:
 
 
 def _check(additions: Additions) -> None:
-    """Every way writes the same; what the last one has left is looked at."""
+    """Check the result of the last way; every way writes the same values."""
     z, x, y = (t.numpy().astype(np.float32) for t in (additions.z, additions.x, additions.y))
     np.testing.assert_array_equal(z, (x + y).astype(np.float16).astype(np.float32))

@@ -1,12 +1,12 @@
-"""The matrix products of the library beside cuBLAS: shapes of Qwen3, decoding, other dtypes.
+"""Library matrix products beside cuBLAS: shapes of Qwen3, decoding, other dtypes.
 
     python benchmarks/matmul.py [--only prefill,decode,dtypes] [--quick] [--json FILE]
 
-Weights lie as checkpoints have them, `[N, K]`, and are multiplied transposed. `prefill` has 512
-rows and more; `decode` has 1 and 16, in graphs, where a launch costs the host nothing, beside a
-copy of as many bytes; `dtypes` has squares of bf16 and of 8-bit floats. Small operands rotate over
-more than the cache holds. Squares of f16, and what the absence of checks would be worth, are among
-the experiments of the paper (`run_paper.py`).
+Weights have the layout of checkpoints, `[N, K]`, and are multiplied transposed. `prefill` has 512
+rows and more; `decode` has 1 and 16, in graphs, which exclude host time, beside a copy of as many
+bytes; `dtypes` has squares of bf16 and of 8-bit floats. Small operands rotate over more memory than
+the cache holds. Squares of f16, and the unchecked twins, are among the experiments of the paper
+(`run_paper.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["DECODED", "LAYERS", "PREFILLED", "main"]
 
 COLD = 240 << 20  # bytes of operands to rotate over
 LIMIT = 5e-3
-NARROW_LIMIT = 2e-2  # of 8-bit floats summed fast
+NARROW_LIMIT = 2e-2  # 8-bit floats with fast accumulation
 SQUARES = (2048, 4096, 8192)
 OURS, CUBLAS, COPY = "tilewright", "cuBLAS", "copy"
 # Targets.
@@ -41,7 +41,7 @@ DECODED = (
 
 @dataclass(frozen=True)
 class Layer:
-    """A linear layer: so many outputs of so many inputs."""
+    """A linear layer: numbers of outputs and inputs."""
 
     model: str
     name: str
@@ -63,7 +63,7 @@ LAYERS = (
 
 
 class Operands:
-    """Several sets of operands of one product, `a @ b.T`, and how to check it."""
+    """Several sets of operands of one product, `a @ b.T`, and its check."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class Operands:
             return [lambda a=a, b=b: torch.matmul(a, b, out=out) for a, b in pairs]
         one = torch.ones((), device="cuda")
         return [
-            lambda a=a, b=b: torch._scaled_mm(  # noqa: SLF001 (torch has no other name for it)
+            lambda a=a, b=b: torch._scaled_mm(  # noqa: SLF001 (torch has no public name)
                 a, b, one, one, out=out, out_dtype=out.dtype, use_fast_accum=True
             )
             for a, b in pairs
         ]
 
     def check(self, run: Callable[[], object], number: int) -> Callable[[], float] | None:
-        """How a run that ends with one of the sets is checked; on the CPU it only has to run."""
+        """The check of a run that ends with one of the sets; on the CPU it only has to run."""
         return (lambda: self._error(run, number)) if self.lab.has_gpu else None
 
     def _error(self, run: Callable[[], object], number: int) -> float:
@@ -154,7 +154,7 @@ def prefill(lab: Lab, report: Report) -> None:
 
 
 def _assemble(lab: Lab, problems: Iterable[tuple[int, Layer]]) -> None:
-    """Start all assemblers at once: without memory, as the library will choose."""
+    """Start all assemblers at once, on tensors without memory, with the library's choices."""
     if not lab.has_gpu:
         return
     for m, layer in problems:
@@ -208,7 +208,7 @@ def _row(
 
 
 def decode(lab: Lab, report: Report) -> None:
-    """Repetitions write one output, so that they run one after the other."""
+    """Repetitions write one output, which orders them."""
     table = Table(
         "TB/s of a linear layer in a graph, f16",
         ("layer", "M", CUBLAS, COPY, OURS, "ours / cuBLAS", "ours / copy"),

@@ -1,10 +1,9 @@
-"""The memory-bound kernels of the library: bandwidth beside torch, torch.compile and plain Triton.
+"""Memory-bound library kernels: bandwidth beside torch, torch.compile and plain Triton.
 
-Every problem moves its bytes once at least; the table shows them over the time, also as a fraction
-of what a copy reaches here, and how many times as fast we are as the better of torch.compile and
-Triton. Candidates are graphs of several launches, so that no host time shows; they take turns,
-inputs rotate beyond the cache, and results are checked against f32. All compilers run before
-anything is measured, side by side.
+Every problem moves its bytes at least once; the table shows bytes over time, also as a fraction of
+a copy's bandwidth, and our speed relative to the better of torch.compile and Triton. Candidates are
+graphs of several launches, which exclude host time; they take turns, inputs rotate beyond the
+cache, and results are checked against f32. All compilers run before the measurements, in parallel.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from tilewright.bench import (
 __all__ = ["MEAN", "main", "target_name"]
 
 COUNT = 8  # launches in a graph
-ROTATED = 2.5e8  # bytes that inputs take turns over: several times the cache
+ROTATED = 2.5e8  # bytes of rotating inputs: several times the cache
 OURS = "ours"
 MEAN = "memory-bound kernels, speed beside the best peer, geometric mean"
 
 
 class Buffers:
-    """Tensors of one problem, as we and as torch see them: one set of outputs, inputs in turns.
+    """Tensors of one problem, as ours and as torch tensors: one set of outputs, rotating inputs.
 
-    That everything writes the same outputs keeps launches in a graph one after the other.
+    The shared outputs order the launches of a graph.
     """
 
     def __init__(self, lab: Lab, problem: Any) -> None:
@@ -71,7 +70,7 @@ class Buffers:
         return made
 
     def error(self, run: Callable[[list[Any]], Any]) -> float:
-        """What a function of torch tensors, or of nothing but ours, is off by."""
+        """The error of a function of torch tensors, or of one on our tensors."""
         torch = self.lab.load("torch")
         self.torch_outs[0].fill_(math.nan if self.torch_outs[0].is_floating_point() else 0)
         torch.cuda.synchronize()
@@ -95,13 +94,13 @@ class Buffers:
         return Candidate(OURS, lambda: made.launch().submit(), check, problem.limit)
 
     def candidate(self, name: str, run: Callable[[list[Any]], Any]) -> Candidate:
-        """A graph of a peer's launches, each on torch tensors; made when it is first needed."""
+        """A graph of a peer's launches on torch tensors, captured on first use."""
         replay = _Captured(self.lab, run, self.torch_ins)
         return Candidate(name, replay, partial(self.error, run), self.problem.limit)
 
 
 class _Captured:
-    """Launches recorded by torch, the first time that they are asked for."""
+    """Launches captured by torch on first use."""
 
     def __init__(self, lab: Lab, run: Callable[[list[Any]], Any], ins: list[list[Any]]) -> None:
         self._lab, self._run, self._ins = lab, run, ins
@@ -125,24 +124,24 @@ def _difference(torch: Any, found: Any, expected: Any) -> float:
 
 
 def candidates(lab: Lab, buffers: Buffers) -> Iterator[Candidate]:
-    """Ours first, then every peer that there is."""
+    """Ours first, then every available peer."""
     yield buffers.our_candidate()
     for name, run in lab.load("memory_peers").peers(buffers.problem):
         yield buffers.candidate(name, partial(run, buffers.torch_outs))
 
 
 def copy_rate(lab: Lab) -> float:
-    """Bytes a second of a large copy, the best that there is."""
+    """Bytes a second of the fastest large copy."""
     source, target = (lab.as_torch(lab.empty(1 << 28, dtype=tw.f32)) for _ in range(2))
     found = compare({"copy": lambda: target.copy_(source)}, timer=lab.timer(repetitions=15))
     return 2 * (1 << 30) / found.seconds("copy")
 
 
 def row(table: Table, report: Report, problem: Any, found: Comparison, copied: float) -> float:
-    """One line of the table; how many times as fast we are as the best peer."""
+    """One row of the table; returns our speed relative to the best peer."""
     best = min((found.seconds(name) for name in (COMPILED, TRITON) if name in found), default=None)
     peer = best if best is not None else found.seconds(TORCH)
-    ways = (OURS, TORCH, COMPILED, TRITON)  # torch has no such function of some, nor has Triton
+    ways = (OURS, TORCH, COMPILED, TRITON)  # torch, or Triton, lacks some functions
     rates = {name: COUNT * problem.nbytes / found.seconds(name) for name in ways if name in found}
     of_copy, ratio = rates.get(OURS, math.nan) / copied, peer / found.seconds(OURS)
     shown = [f"{rates[name] / 1e12:.3f}" if name in rates else "-" for name in ways]
@@ -164,12 +163,12 @@ def row(table: Table, report: Report, problem: Any, found: Comparison, copied: f
 
 
 def target_name(problem: Any) -> str:
-    """What is to be as fast as the best peer."""
+    """The target of a problem, relative to the best peer."""
     return f"{problem.name}, {problem.title}: speed beside the best peer"
 
 
 def measure(lab: Lab, report: Report, table: Table, problem: Any, copied: float) -> float:
-    """One problem; one that breaks is told, has no ratio, and does not cost the others."""
+    """Measure one problem; a failure is reported, has no ratio, and does not stop the others."""
     timer = lab.timer(repetitions=15, rounds=3, warmup=0.01)
     try:
         found = compare(candidates(lab, Buffers(lab, problem)), timer=timer)
@@ -192,7 +191,7 @@ def _compile_peers(lab: Lab, chosen: list[Any], seconds: float) -> None:
 
 
 def assemble(chosen: list[Any], target: str) -> None:
-    """Everything at once, before anything is measured; what fails here is told of there."""
+    """Compile everything at once before the measurements; failures are reported there."""
 
     def build(problem: Any) -> None:
         outs, ins = (
@@ -207,17 +206,17 @@ def assemble(chosen: list[Any], target: str) -> None:
 
 
 def main() -> None:
-    """Measure what `--only` names."""
+    """Measure the problems that `--only` names."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
-    parser.add_argument("--only", default="*", help="patterns of names, with commas between")
+    parser.add_argument("--only", default="*", help="patterns of names, separated by commas")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--seconds", type=float, default=75, help="no problem begins after that")
+    parser.add_argument("--seconds", type=float, default=75, help="no problem starts after that")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     lab = open_lab(options)
     if not lab.has("torch"):
-        parser.error("this compares with torch on a GPU, and one of the two is not there")
+        parser.error("the comparison needs torch and a GPU")
     patterns = options.only.split(",")
     chosen = [
         problem

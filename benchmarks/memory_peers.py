@@ -1,8 +1,8 @@
-"""What `memory_bound.py` compares with, for one problem: torch, torch.compile and plain Triton.
+"""Peers of `memory_bound.py` for one problem: torch, torch.compile and plain Triton.
 
-Compilers take seconds for each problem. `compile_ahead` lets some processes at once do it, for a
-limited time: what they make lies in the compilers' own caches, where the measuring process finds
-it, and what they have not made it makes itself. Needs torch.
+Compilers take seconds for each problem. `compile_ahead` runs them in several processes for a
+limited time: their results lie in the compilers' own caches, where the measuring process finds
+them; missing ones are compiled there. Needs torch.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import tilewright as tw
 
 __all__ = ["compile_ahead", "peers"]
 
-# torch would start as many processes again for each of ours.
+# torch would start as many processes again in each of ours.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 PROCESSES = 8
 _DTYPES = {tw.f16: torch.float16, tw.f32: torch.float32, tw.i32: torch.int32, tw.i64: torch.int64}
 
-# Runs a peer on outputs and inputs; gives what it made, or None if it wrote the outputs.
+# A run of a peer on outputs and inputs; returns new outputs, or None if it wrote the given ones.
 Peer = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 def peers(problem: Problem) -> Iterator[tuple[str, Peer]]:
-    """Every peer that there is, by name; nothing is compiled before the first run."""
+    """Every available peer by name; compiled on the first run."""
     theirs, into = problem.theirs, problem.into
     if into is not None:
         yield TORCH, lambda outs, ins: _done(into(outs, ins))
@@ -44,7 +44,7 @@ def peers(problem: Problem) -> Iterator[tuple[str, Peer]]:
         launch = importlib.import_module("peer_triton").LAUNCHES.get(problem.name)
         if launch is not None:
             yield TRITON, lambda outs, ins: _done(launch(outs, ins)())
-    torch._dynamo.reset()  # noqa: SLF001 (each problem is compiled by itself)
+    torch._dynamo.reset()  # noqa: SLF001 (compile each problem separately)
     if theirs is not None:
         made = torch.compile(theirs, dynamic=False)
         yield COMPILED, lambda _, ins: made(*ins)
@@ -55,11 +55,11 @@ def peers(problem: Problem) -> Iterator[tuple[str, Peer]]:
 
 
 def _done(_: object) -> None:
-    """The outputs have the result."""
+    """Copy a result into the outputs."""
 
 
 def compile_ahead(names: Sequence[tuple[str, str]], seconds: float) -> None:
-    """Compile the peers of problems, by their names and titles, as far as that comes in a time."""
+    """Compile the peers of problems, by names and titles, within a time limit."""
     end = time.monotonic() + seconds
     context = multiprocessing.get_context("spawn")
     shares = [names[k::PROCESSES] for k in range(PROCESSES)]
@@ -78,7 +78,7 @@ def _run_all(names: Sequence[tuple[str, str]]) -> None:
     for name in names:
         try:
             _run_once(by_name[name])
-        except Exception as error:  # noqa: BLE001 (it is told of where it is timed)
+        except Exception as error:  # noqa: BLE001 (reported at the measurement)
             print(f"{name[0]}: {error!r:.200}", flush=True)
         torch.cuda.empty_cache()
 

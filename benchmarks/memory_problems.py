@@ -1,9 +1,9 @@
-"""The problems of `memory_bound.py`: what is computed, on which shapes, by us and by torch.
+"""The problems of `memory_bound.py`: functions and shapes, for the library and for torch.
 
-Functions of torch take inputs and give outputs, so that torch.compile can make its own kernel of
-them; where torch has one call that does the same into memory that is there, that is the eager peer.
-What only writes into memory that is there has no other form, and what is random or has several
-right answers says itself how far a result is off.
+torch functions take inputs and return outputs, so that torch.compile can generate its own kernel;
+where torch has one call that writes into given memory, that call is the eager peer. A problem that
+only writes into given memory has no other form. A problem that is random or has several correct
+answers has its own measure of error.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
+import torch.nn.functional as F  # noqa: N812 (its usual name)
 
 import tilewright as tw
 from tilewright import f16, f32, i32, i64, kernels
 
 __all__ = ["Argument", "Problem", "problems"]
 
-# Rows by their width: 128 MB at least, so that no cache holds what is written again and again.
+# Rows by their width: at least 128 MB, so that no cache holds the outputs.
 ROWS = {1024: 65536, 2560: 32768, 4096: 16384, 8192: 8192, 16384: 8192, 32768: 4096}
 USUAL = 4096
 VOCABULARY = 151936
-SHARE = 0.1  # of what is dropped
+SHARE = 0.1  # of dropout
 BINS = 256
 HIGHEST = 8  # elements of a row
 Many = Sequence[Any]
@@ -32,7 +32,7 @@ Many = Sequence[Any]
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor: normally distributed, or numbers below a limit."""
+    """A tensor: normally distributed, or integers below a limit."""
 
     shape: tuple[int, ...]
     dtype: type[tw.DType] = f16
@@ -50,16 +50,16 @@ class Argument:
 class Problem:
     """One function on one shape."""
 
-    name: str  # of our function
+    name: str  # of the library function
     title: str
     outs: tuple[Argument, ...]
     ins: tuple[Argument, ...]
     ours: Callable[[Many, Many], Any]
     theirs: Callable[..., Any] | None  # torch: inputs to output or outputs
-    into: Callable[[Many, Many], Any] | None = None  # torch, into memory that is there
-    moved: int = 0  # bytes, where it is not everything once
+    into: Callable[[Many, Many], Any] | None = None  # torch, into given memory
+    moved: int = 0  # bytes, if not every tensor once
     limit: float = 1e-3  # of the relative error
-    off: Callable[[Any, Many], float] | None = None  # the error of a first output, of the inputs
+    off: Callable[[Any, Many], float] | None = None  # error of the first output, from the inputs
 
     @property
     def nbytes(self) -> int:
@@ -109,7 +109,7 @@ def _off_appended(keys: Any, ins: Many) -> float:
 
 
 def _off_dropped(z: Any, ins: Many) -> float:
-    """What stays must be right, and so must the share of what is dropped."""
+    """Kept elements must be right, and so must the share of dropped ones."""
     x, dropped = ins[0].float(), z == 0
     wanted = torch.where(dropped, 0.0, x / (1 - SHARE))
     share = (dropped & (x != 0)).sum() / x.numel()
@@ -286,7 +286,7 @@ def _by_place() -> Iterator[Problem]:
 
 
 def problems() -> Iterator[Problem]:
-    """All of them: first each kernel at one shape, then rows of other widths."""
+    """All problems: first each kernel at one shape, then rows of other widths."""
     yield from _by_element()
     yield from _in_rows(USUAL, ROWS[USUAL])
     yield from _by_class()

@@ -1,6 +1,6 @@
-"""A GPU that does nothing, at once: everything above the driver and the assembler is real.
+"""A GPU that does nothing; all code above the driver and the assembler is real.
 
-What is timed on it is the host's own work. Results are whatever memory holds, so nothing is right.
+Its times are those of the host alone. Results are undefined, since no kernel runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NullDriver", "null_gpu"]
 
 
 class _AnySizes(tuple[int, ...]):
-    """Sizes of parameters that nobody looks at."""
+    """Placeholder sizes of parameters."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class _AnySizes(tuple[int, ...]):
 
 
 class NullDriver:
-    """A GPU that does nothing, at once."""
+    """A GPU that does nothing."""
 
     target = "sm_90"
     multiprocessors = 132
@@ -67,7 +67,7 @@ class NullDriver:
 
 
 class _OnTheGpu(dict[Any, tw.Device]):
-    """Where tensors are, by what torch calls it."""
+    """The place of a tensor, by torch's device type."""
 
     def __missing__(self, place: object) -> tw.Device:
         return self.setdefault(place, tw.Device("cuda"))
@@ -85,12 +85,12 @@ def _always(_: object) -> bool:
 
 
 def _tell_nobody(_: object, __: object) -> None:
-    """Torch's allocator is told nothing: the streams are mere numbers, and the memory the CPU's."""
+    """Leave torch's allocator alone: streams are mere numbers, and the memory is the CPU's."""
 
 
 @contextmanager
 def null_gpu() -> Iterator[None]:
-    """Everything but the driver and the assembler is real; torch's memory counts as the GPU's."""
+    """Replace the driver and the assembler; torch's memory counts as the GPU's."""
     with (
         mock.patch.object(torch_tensors, "_devices", _OnTheGpu()),
         mock.patch.object(torch_functions.TORCH, "current_number", _default_stream),

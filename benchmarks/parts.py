@@ -1,4 +1,4 @@
-"""Running the parts of a benchmark: one that breaks is told and does not cost the others."""
+"""Parts of a benchmark: a failing part is reported and does not stop the others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Part = TypeVar("Part")
 def read_options(
     description: str, parts: Mapping[str, Part]
 ) -> tuple[argparse.Namespace, dict[str, Part]]:
-    """What a benchmark that writes one report is asked for, and those of its parts."""
+    """The options of a benchmark with one report, and the chosen parts."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--only", default=",".join(parts), help=f"some of {', '.join(parts)}")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     add_options(parser)
     options = parser.parse_args()
     return options, chosen_parts(parser, parts, options.only)
@@ -34,7 +34,7 @@ def read_options(
 def chosen_parts(
     parser: argparse.ArgumentParser, parts: Mapping[str, Part], names: str
 ) -> dict[str, Part]:
-    """Those that `--only` names."""
+    """The parts that `--only` names."""
     chosen = names.split(",")
     if unknown := set(chosen) - set(parts):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
@@ -42,15 +42,15 @@ def chosen_parts(
 
 
 def run_parts(parts: Mapping[str, Callable[[], None]]) -> None:
-    """All in order; the process ends with 1 if one of them broke."""
+    """Run all parts in order; the process ends with 1 if one failed."""
     broken = []
     for name, part in parts.items():
         start = time.monotonic()
         try:
             part()
         except BrokenWay:
-            raise  # the caller knows how to go on without it
-        except Exception:  # noqa: BLE001 (the other parts are still worth having)
+            raise  # the caller restarts without it
+        except Exception:  # noqa: BLE001 (the other parts still run)
             traceback.print_exc()
             broken.append(name)
         print(f"[{name}: {time.monotonic() - start:.1f} s]\n", flush=True)

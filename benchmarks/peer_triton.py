@@ -1,10 +1,10 @@
-"""Memory-bound kernels in Triton, written plainly: a row or a block of elements to a program.
+"""Plain memory-bound kernels in Triton: a row or a block of elements to a program.
 
-Triton's own tuner chooses the number of warps and the size of a block. Each function here gives a
+Triton's own tuner chooses the number of warps and the block size. Each function here returns a
 launch on torch tensors, outputs first. Needs torch and triton.
 """
 
-# ruff: noqa: ANN001, ANN202, N803, PLR0917 (so are kernels written there)
+# ruff: noqa: ANN001, ANN202, N803, PLR0917 (the style of Triton kernels)
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def _cached(outs: Sequence[Any], ins: Sequence[Any]) -> Callable[[], object]:
     return lambda: _append[grid](*outs, *ins, heads, length, places, D=channels)
 
 
-# By the name of our function: what makes a launch on outputs and inputs.
+# By the name of our function: the maker of a launch on outputs and inputs.
 LAUNCHES: dict[str, Callable[..., Callable[[], object]]] = {
     "add": _elements(_add),
     "add_rms_norm": _whole_rows(_add_rms_norm),

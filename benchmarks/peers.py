@@ -1,7 +1,7 @@
-"""cuTile Python's kernels, launched from the cubins that `export_peers.py` wrote.
+"""cuTile Python kernels, launched from the cubins of `export_peers.py`.
 
-They run on our streams with the addresses of our tensors, by the driver's own launch call and with
-parameters packed once: what is measured is the kernel alone.
+They run on our streams with the addresses of our tensors, through the driver's launch call with
+packed parameters, so the time is that of the kernel alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Peer:
         self._kernel: Any = None
 
     def launch(self, stream: tw.Stream, blocks: int, *tensors: tw.Tensor) -> PeerLaunch:
-        """A launch on our tensors, the output first; `blocks` counts for persistent kernels."""
+        """A launch on our tensors, the output first; `blocks` is for persistent kernels."""
         if self._kernel is None:
             driver: Any = stream.device.backend
             self._kernel = driver.driver.load_kernel(self._cubin, self._entry, waits=False)
@@ -46,7 +46,7 @@ class Peer:
 
 
 class PeerLaunch:
-    """A launch with its parameters packed."""
+    """A launch with packed parameters."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class PeerLaunch:
         self._parameters = ctypes.addressof(self._pointers)
 
     def add_to(self, driver: Any, graph: Any, after: list[Any]) -> Any:
-        """A node of a raw graph that does the same."""
+        """The launch as a node of a raw graph."""
         shape = LaunchShape((*self._grid, 1), (1, 1, 1), 0)
         return driver.add_launch_node(graph, after, self._loaded, shape, self._parameters)
 
     def __call__(self) -> None:
-        """Put it on the stream."""
+        """Launch on the stream."""
         (code,) = cu.cuLaunchKernel(
             self._kernel, *self._grid, 1, 1, 1, 1, 0, self._stream, self._parameters, 0
         )
@@ -83,7 +83,7 @@ class PeerLaunch:
 
 
 def load_peers(folder: Path) -> dict[str, Peer]:
-    """Every peer by its name; none where nothing was exported."""
+    """Every exported peer by its name."""
     manifest = folder / "manifest.json"
     if not manifest.exists():
         print(f"no peers in {folder}: run benchmarks/export_peers.py where cuTile is installed")

@@ -1,10 +1,10 @@
-"""What the assembler made of the kernels that have targets: registers, spills, memory, its remarks.
+"""Profiles of the assembled kernels with targets: registers, spills, memory, remarks.
 
     python benchmarks/profiles.py [--only PATTERN] [--json benchmarks/results/profiles.json]
 
-Needs the assembler, no GPU. A profile stands under the words of its target: the page shows it where
-the target is missed. Problems are built on tensors without memory, so that the library chooses as
-it does at a launch.
+Needs the assembler, no GPU. A profile is filed under the name of its target: the page shows it
+where the target is missed. Problems are built on tensors without memory, with the library's own
+choices.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tilewright.kernels import attention, matmul
 __all__ = ["main", "profiled", "summary"]
 
 TARGET = "sm_90"
-ROWS = 2048  # of a linear layer, of those that are measured
+ROWS = 2048  # of a measured linear layer
 Build = Callable[[], tw.DeviceOp[Any]]
 
 
@@ -47,11 +47,11 @@ def _meta(*shape: int, dtype: type[tw.DType] = tw.f16) -> tw.Tensor:
     return tw.meta(shape, dtype, target=TARGET)
 
 
-# --- what is looked at, by the words of its target ------------------------------------------------
+# --- problems, by the name of their target --------------------------------------------------------
 
 
 def profiled() -> Iterator[tuple[str, str, Build]]:
-    """Words of a target, what it is measured on, and how that is built."""
+    """Names of targets, their problems, and builders of the operations."""
     for target in dict.fromkeys((products.ALL, *launched.TARGETS.values())):
         for size in products.SIZES:
             yield target, f"{size} x {size} x {size}", _product(size, size, size)
@@ -96,11 +96,11 @@ def _memory_bound(problem: Any) -> Build:
     return build
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- assembly -------------------------------------------------------------------------------------
 
 
 class _Listener:
-    """The assembler, and what it has remarked on each piece of code."""
+    """The assembler, and its remarks on each piece of code."""
 
     def __init__(self) -> None:
         self.remarks: dict[bytes, tuple[Remark, ...]] = {}
@@ -116,7 +116,7 @@ class _Listener:
 
 @contextmanager
 def _listening() -> Iterator[_Listener]:
-    """Nothing comes from the disk: there are no remarks on what was assembled before."""
+    """Disable the disk cache, whose entries have no remarks."""
     listener = _Listener()
     with (
         mock.patch.object(cuda_program, "assemble", listener.assemble),
@@ -138,7 +138,7 @@ def _look(listener: _Listener, build: Build) -> Iterator[dict[str, Any]]:
 
 
 def _plain(remark: Remark) -> dict[str, Any]:
-    """A remark without folders, and without what its kernel says already."""
+    """A remark without folders and without the name of its kernel."""
     return {
         "file": Path(remark.file).name,
         "line": remark.line,
@@ -148,7 +148,7 @@ def _plain(remark: Remark) -> dict[str, Any]:
 
 
 def summary(remarks: list[dict[str, Any]]) -> str:
-    """Remarks by what they say and how often; what was not possible comes first, in full."""
+    """Remarks by text and count; missed optimisations come first, in full."""
     counted = Counter(
         (one["passed"], one["message"].rpartition(": ")[2] if one["passed"] else one["message"])
         for one in remarks
@@ -160,15 +160,15 @@ def summary(remarks: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="a pattern of targets")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     options = parser.parse_args()
-    report = Report("profiles", "What the assembler made of them", options.json)
+    report = Report("profiles", "Assembled kernels", options.json)
     report.note(
-        "Registers a thread, bytes of shared memory a block, bytes of stack a thread (what is"
-        " spilled), and the assembler's own remarks, of every kernel that a target is about."
+        "Registers a thread, bytes of shared memory a block, bytes of stack a thread (spills), and"
+        " the assembler's own remarks, for every kernel with a target."
     )
     columns = ("kernel", "on", "registers", "shared memory", "stack", "remarks")
-    table = Table("Kernels by what they were assembled for", columns)
+    table = Table("Kernels by problem", columns)
     report.table(table)
     with _listening() as listener:
         for target, problem, build in profiled():
@@ -176,7 +176,7 @@ def main() -> None:
                 continue
             try:
                 found = list(_look(listener, build))
-            except Exception:  # noqa: BLE001 (the others are still worth having)
+            except Exception:  # noqa: BLE001 (the other kernels are still profiled)
                 traceback.print_exc()
                 continue
             for one in found:
@@ -184,7 +184,7 @@ def main() -> None:
                     one["kernel"], problem, str(one["registers"]), str(one["shared_memory"]),
                     str(one["stack_bytes"]), one["summary"],
                 )  # fmt: skip
-                if cells not in table.rows:  # several targets may be about one kernel
+                if cells not in table.rows:  # several targets may share a kernel
                     table.add(*cells)
                     print("  ".join(cells), flush=True)
                 report.figure("profiles", target=target, problem=problem, **one)

@@ -11,16 +11,16 @@ __all__ = ["in_a_chain", "raw_graph"]
 
 
 def in_a_chain(count: int) -> list[tuple[int, ...]]:
-    """The nodes before each node, where each waits for the last one."""
+    """The predecessors of each node in a sequence."""
     return [(node - 1,) if node else () for node in range(count)]
 
 
 def raw_graph(
     lab: Lab, launches: list[Any], behind: Sequence[tuple[int, ...]], *, has_start: bool = False
 ) -> Callable[[], None]:
-    """The replay of a graph that was built with the driver's own calls, each node behind some.
+    """The replay of a graph built with the driver's own calls, with the predecessors of each node.
 
-    Those that are behind none may wait for a kernel that does nothing.
+    Nodes without predecessors may wait for an empty kernel.
     """
     backend: Any = lab.device.backend
     queue: Any = lab.stream.queue

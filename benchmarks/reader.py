@@ -1,9 +1,9 @@
-"""How fast bytecode is written and read, and text printed and read; no GPU is needed.
+"""Speed of the bytecode writer and reader, and of the text printer and parser; needs no GPU.
 
     python benchmarks/reader.py [--bytes 1000000] [--turns 5]
 
-The module is the persistent GEMM of the tour, as many times as it takes for the size asked for,
-with the lines of its source and without. Figures are seconds of CPU time, the best of some turns.
+The module is the persistent GEMM of the tour, repeated up to the requested size, with source lines
+and without. Figures are seconds of CPU time, the best of some turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _kernel() -> Function:
 
 
 def _module(least: int, *, locations: bool) -> Module:
-    """As many entries as make a file of at least so many bytes."""
+    """As many entries as fill at least so many bytes."""
     kernel = _kernel()
     few, many = (
         len(encode(_copies(kernel, count), VERSION, locations=locations).data) for count in (10, 20)

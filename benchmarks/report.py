@@ -2,9 +2,9 @@
 
     python benchmarks/report.py [--check]
 
-Everything comes from the reports under `results`: nothing on the page is written by hand but the
-reasons in `reasons.toml`, for figures that miss their target. `--check` writes nothing and ends
-with 1 where the page is not what the reports say. Plots need `tilewright[bench]`.
+Everything comes from the reports under `results`, except the reasons for missed targets, in
+`reasons.toml`. `--check` writes nothing and ends with 1 if the page differs from the reports. Plots
+need `tilewright[bench]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REASONS = HERE / "reasons.toml"
 PAGE = ROOT / "docs" / "benchmarks.md"
 README = ROOT / "README.md"
 PROFILES = "profiles"
-# In this order; whatever else there is comes behind them by name, and profiles come last.
+# In this order; other reports follow by name, and profiles come last.
 ORDER = (
     "products", "matmul", "attention", "elementwise", "memory_bound", "launch", "calls",
     "host_path", "modes", "overlap", "distribution", "jit", "race", "checks",
@@ -41,16 +41,15 @@ ORDER = (
 HEAD = """\
 # Benchmarks
 
-Made by `benchmarks/report.py` from the reports under `benchmarks/results`: do not edit it.
-Candidates take turns in one process, on random data and after their results have been checked; the
-figure of each is the best of several medians, and the noise is how far two figures of the same
-thing lie apart. Figures of the paper ("Fearless Concurrency on the GPU", arXiv 2606.15991) stand
-beside ours where it has them; its GPUs are others. How to repeat it:
-[benchmarks](../benchmarks/README.md).
+Made by `benchmarks/report.py` from the reports under `benchmarks/results`: do not edit this page.
+Candidates take turns in one process, on random data and after a check of their results; the figure
+of each is the best of several medians, and the noise is the distance of two figures of the same
+candidate. Figures of the paper ("Fearless Concurrency on the GPU", arXiv 2606.15991) are from other
+GPUs. The scripts and their requirements: [benchmarks](../benchmarks/README.md).
 """
 VERSIONS = ("tilewright", "tileiras", "python", "torch", "triton", "cuda-tile", "cuda-bindings")
 
-# What of `host_path.py` a target of `launch.py` is about.
+# The path of `host_path.py` for a target of `launch.py`.
 HOST_PATHS = {
     launch_rates.target_name(launch_rates.OURS): "prepared",
     launch_rates.target_name(launch_rates.NEW_HANDLES): "planned",
@@ -67,7 +66,7 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 
 def read_reports(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
-    """Every report under a folder, by name; other files of figures are passed over."""
+    """Every report under a folder, by name; other files are skipped."""
     found = {}
     for path in sorted(folder.rglob("*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -88,7 +87,7 @@ def page(reports: Reports, reasons: Mapping[str, str]) -> str:
 
 
 def _machines(reports: Reports) -> Iterator[str]:
-    """One row for each report: they need not come from one day."""
+    """One row for each report; dates may differ."""
     table = Table("", ("experiment", "date", "GPU", "driver", *VERSIONS))
     for report in reports.values():
         facts = report["machine"]
@@ -118,7 +117,7 @@ def _targets(reports: Reports) -> Iterator[str]:
 
 
 def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
-    """What misses its target, by the reason, with what the assembler made of its kernels."""
+    """Missed targets by reason, with the profiles of their kernels."""
     missed = [
         target
         for report in reports.values()
@@ -130,7 +129,7 @@ def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
     grouped: dict[str, list[Mapping[str, Any]]] = {}
     for target in missed:
         grouped.setdefault(reason_for(target["what"], reasons), []).append(target)
-    yield "### What misses its target, and why\n"
+    yield "### Missed targets, and the reasons\n"
     for reason, targets in grouped.items():
         yield f"- {reason}"
         for target in targets:
@@ -142,13 +141,13 @@ def _missed(reports: Reports, reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def reason_for(what: str, reasons: Mapping[str, str]) -> str:
-    """The reason under the words of a target, or under a pattern that they match."""
+    """The reason of a target, by its name or by a matching pattern."""
     found = (reason for words, reason in reasons.items() if fnmatch.fnmatchcase(what, words))
     return " ".join(reasons.get(what, next(found, "not yet explained")).split())
 
 
 def _profile(reports: Reports, what: str) -> Iterator[str]:
-    """The kernels of a target; those that differ only in what they run on share a line."""
+    """The kernels of a target; those that differ only in their problem share a line."""
     entries = reports.get(PROFILES, {}).get("figures", {}).get(PROFILES, ())
     lines: dict[str, list[str]] = {}
     for entry in entries:
@@ -163,7 +162,7 @@ def _profile(reports: Reports, what: str) -> Iterator[str]:
 
 
 def _host_path(reports: Reports, what: str) -> Iterator[str]:
-    """Whose time a launch takes: ours, where the driver does nothing."""
+    """The share of the host in a launch, from the driver that does nothing."""
     report = reports.get("host_path", {})
     for entry in report.get("figures", {}).get("host_path", ()):
         if entry["name"] == HOST_PATHS.get(what) and entry["device"] in PLACES:
@@ -195,7 +194,7 @@ def _section(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _failures(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was wrong or broke, each with the first line of its reason."""
+    """Failed candidates, each with the first line of its reason."""
     for entries in report["figures"].values():
         for entry in entries:
             for name, reason in entry.get("failures", {}).items():
@@ -206,7 +205,7 @@ def _failures(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def written() -> Iterator[tuple[Path, str]]:
-    """What is written where."""
+    """The files to write, with their texts."""
     reports = read_reports()
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     yield PAGE, page(reports, reasons)
@@ -215,7 +214,7 @@ def written() -> Iterator[tuple[Path, str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether all is up to date")
+    parser.add_argument("--check", action="store_true", help="only compare the files")
     options = parser.parse_args()
     stale = []
     if not options.check:
@@ -230,7 +229,7 @@ def main() -> None:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path}")
     if stale and options.check:
-        sys.exit(f"not what the reports say: {', '.join(stale)}; run benchmarks/report.py")
+        sys.exit(f"differs from the reports: {', '.join(stale)}; run benchmarks/report.py")
 
 
 if __name__ == "__main__":

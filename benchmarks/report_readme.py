@@ -1,7 +1,6 @@
 """The figures that README.md quotes, taken from the reports: one row each, beside the best peer.
 
-A report that is not there costs its rows. Names of candidates and parts are those of the scripts
-that measure them.
+A missing report omits its rows. Names of candidates and parts are those of the measuring scripts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Row = tuple[str, str, str, str]
 
 
 def readme_with(text: str, reports: Reports) -> str:
-    """README.md with its figures as the reports have them; as it is while products are missing."""
+    """README.md with the figures of the reports; unchanged without a report of products."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end or "products" not in reports:

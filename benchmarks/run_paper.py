@@ -3,8 +3,8 @@
     python benchmarks/run_paper.py [--only elementwise,products,…] [--out FOLDER]
 
 Needs a GPU, torch and the exported peers; Triton is used where it is installed. On the CPU
-(`--device cpu`) it only shows that it works, and keeps nothing unless a folder is named. The page
-with all results is made by `report.py`.
+(`--device cpu`) the script only shows that it works, and keeps nothing without `--out`. `report.py`
+makes the page of all results.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast each tile of a matrix product is: what `tilewright.kernels.gemm.tiles` reckons with.
+"""Fit of the tile rates in `tilewright.kernels.gemm.tiles`.
 
     python benchmarks/tiles.py [--json FILE]
 
-Every tile computes every shape, several times in a graph. Its rate, and what a launch costs beside
-it, are those that explain its times best: `start + rounds * operations of a round / rate`, in
-relative terms. Needs a GPU and torch.
+Every tile computes every shape, several times in a graph. Its rate and its start are a
+least-squares fit of the relative times: `start + rounds * operations of a round / rate`. Needs a
+GPU and torch.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SHAPES = (
     (8192, 2560, 4096),
 )  # fmt: skip
 SPLIT = ((3, 512, 2560), (4, 512, 5120), (4, 2048, 512), (8, 512, 512))  # splits, M, N
-LEAST = 4e-4  # seconds of a graph
+LEAST = 4e-4  # least seconds of a graph
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     add_options(parser)
     options = parser.parse_args()
     lab = open_lab(options)
@@ -55,7 +55,7 @@ def _measure_tiles(
     shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
     make = _product_as_it_is if tiles is SHALLOW else _product
     wanted = [make(lab, dtype, *shape) for shape in shapes]
-    for tile in tiles:  # all assemblers start now
+    for tile in tiles:  # starts all assemblers
         launch_matmul(wanted[0], tile.config).close()
     table = Table(
         f"{dtype.label}: 10^12 operations a second, and microseconds beside them",
@@ -80,7 +80,7 @@ def _measure_tiles(
 
 
 def _measure_sums(lab: Lab, report: Report) -> None:
-    """What adding splits costs: a start, and so many bytes a second."""
+    """The cost of adding splits: a start, and bytes a second."""
     rows = []
     for splits, m, n in ((2, 64, 64), (3, 64, 128)) if lab.is_quick else SPLIT:
         wanted, parts = _product(lab, f16, m, n, 64), lab.empty(splits, m, n, dtype=tw.f32)
@@ -95,7 +95,7 @@ def _measure_sums(lab: Lab, report: Report) -> None:
 
 
 def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> MatrixProduct:
-    """With `b` transposed, as weights are; narrow floats are summed as fast as they can be."""
+    """The product with a transposed `b`, like weights; 8-bit floats with fast accumulation."""
     a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(n, k, dtype=dtype, seed=2)
     request = ProductRequest("matmul", out=lab.empty(m, n), fast_accumulate=dtype is f8e4m3fn)
     return product(a, b.T, request)[0]
@@ -115,7 +115,7 @@ def _seconds(lab: Lab, wanted: MatrixProduct, tile: ProductTile) -> float:
 
 
 def _work(tile: ProductTile, shape: tuple[int, int, int]) -> float:
-    """Operations of all rounds, also by blocks that have nothing to do; nothing if it cannot."""
+    """Operations of all rounds, idle blocks included; 0 if the tile does not fit."""
     plans = ProductTile(tile.config, 1e-12, 0.0).plans(*shape)
     return next((seconds for seconds, _ in plans), 0.0)
 
@@ -123,7 +123,7 @@ def _work(tile: ProductTile, shape: tuple[int, int, int]) -> float:
 def _fitted(
     tile: ProductTile, times: dict[tuple[int, int, int], float]
 ) -> tuple[float, float, float]:
-    """The rate, the start that is not below zero, and the worst relative error."""
+    """The rate, the non-negative start, and the worst relative error."""
     work = np.array([_work(tile, shape) for shape in times])
     seconds = np.array([*times.values()])
     found = np.linalg.lstsq(

@@ -1,8 +1,8 @@
-"""Host costs of ways of which one may break: it is named in the report, and the others are timed.
+"""Host costs of several ways, any of which may fail: a failure is reported, the others are timed.
 
-Each way is tried alone first, and what came of it is printed: one that raises, or would take longer
-than all others may, is left out. A way that takes the context with it cannot be left out here:
-whoever runs the benchmark starts again without it.
+Each way is tried alone first, and the outcome is printed: one that raises, or would exceed the time
+limit, is omitted. A way that destroys the context cannot be omitted here: the benchmark restarts
+without it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tilewright.errors import TilewrightError
 
 __all__ = ["later", "timed_ways"]
 
-FEW, SOME = 10, 200  # steps to try a way with
-LONGEST = 12.0  # seconds that all turns of one way may take
+FEW, SOME = 10, 200  # steps of a trial
+LONGEST = 12.0  # seconds for all turns of one way
 
 
 def later(make: Callable[[], Callable[[], object]]) -> Prepare:
-    """A step that is made when it is first needed: a peer that cannot be loaded costs only itself.
+    """A step made on first use, so that a peer that cannot be imported costs only itself.
 
     Its first run, which compiles, happens then too.
     """
@@ -34,7 +34,7 @@ def later(make: Callable[[], Callable[[], object]]) -> Prepare:
 def timed_ways(
     lab: Lab, report: Report, part: str, ways: Mapping[str, Prepare], *, count: int
 ) -> dict[str, HostCost]:
-    """The costs of all ways that work, of `count` steps; few of them for a quick look."""
+    """The costs of all working ways, of `count` steps; fewer for a quick look."""
     steps = max(1, count // 50) if lab.is_quick else count
     turns = 2 if lab.is_quick else 9
     failures: dict[str, str] = {}
@@ -53,7 +53,7 @@ def timed_ways(
 
 
 def _tried(lab: Lab, name: str, way: Prepare, steps: int, failures: dict[str, str]) -> float:
-    """Seconds of all steps, once it has compiled; few steps tell of one that never ends."""
+    """Seconds of all steps after compilation; a few steps first expose an endless one."""
     print(f"  {name} …", end="", flush=True)
     try:
         host_costs({name: way}, count=min(steps, FEW), turns=1, stream=lab.stream)

@@ -1,4 +1,4 @@
-"""Our tensors as torch sees them: the peers of a benchmark work on the same bytes."""
+"""Our tensors as torch tensors on the same memory, for the peers of a benchmark."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tilewright.runtime.order.alone import alone
 
 __all__ = ["as_torch"]
 
-# Bits travel as integers, which every version of the protocol has a name for.
+# Elements travel as integers of the same width, which every version of the protocol supports.
 _BITS = {1: "|u1", 2: "<i2", 4: "<i4", 8: "<i8"}
 _NAMES: dict[type[tw.DType], str] = {}
 for _name, _dtype in TORCH_DTYPES.items():
-    _NAMES.setdefault(_dtype, _name)  # several of theirs may be one of ours: the first is its own
+    _NAMES.setdefault(_dtype, _name)  # the first of several is its own name
 
 
 class _Exported:
-    """Device memory as torch understands it."""
+    """Device memory through an interface that torch understands."""
 
     def __init__(self, tensor: tw.Tensor) -> None:
         self.tensor = tensor  # kept alive with the alias
@@ -34,9 +34,9 @@ class _Exported:
 
 
 def as_torch(tensor: tw.Tensor) -> Any:
-    """A torch tensor on the memory of a contiguous tensor of ours, which gets its bytes now.
+    """A torch tensor on the memory of a contiguous tensor of ours, allocated now.
 
-    Nobody watches what torch does with it: the caller keeps the order.
+    Accesses of torch are not tracked: the caller keeps the order.
     """
     stream = tensor.device.stream
     with tensor.device.lock:

@@ -1,10 +1,10 @@
 """The workloads of `cpu_backend.py` as Triton kernels, for its interpreter (TRITON_INTERPRET=1).
 
-Run by a Python that has triton and torch; prints one line of JSON with the seconds of every round.
+Run by a Python with triton and torch; prints one line of JSON with the seconds of every round.
 Results are checked against torch. Not for a GPU.
 """
 
-# ruff: noqa: ANN001, ANN201, N803, PLR0917 (kernels are written as Triton has them)
+# ruff: noqa: ANN001, ANN201, N803, PLR0917 (the style of Triton kernels)
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def attention_kernel(o, q, k, v, length, scale, BM: tl.constexpr, D: tl.constexp
 
 
 def workloads() -> dict[str, tuple[Callable[[], torch.Tensor], torch.Tensor]]:
-    """What each one launches, and what it must give."""
+    """The launch of each workload, and its expected result."""
     torch.manual_seed(0)
     x, y = torch.randn(1 << 22), torch.randn(1 << 22)
     z = torch.empty_like(x)

@@ -1,6 +1,6 @@
-"""The peers' kernels in Triton, written plainly. Needs torch and triton."""
+"""Plain Triton kernels of the peers. Needs torch and triton."""
 
-# ruff: noqa: ANN001, ANN202, N803, PLR0917 (so are kernels written there)
+# ruff: noqa: ANN001, ANN202, N803, PLR0917 (the style of Triton kernels)
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def adder(z: Any, x: Any, y: Any, tile: int) -> Callable[[], None]:
 
 
 def multiplier(z: Any, x: Any, y: Any) -> Callable[[], None]:
-    """A launch of z = x @ y in f16, with the configuration that Triton's own tuner finds."""
+    """A launch of z = x @ y in f16, with the configuration of Triton's own tuner."""
     (m, k), n = x.shape, y.shape[1]
 
     def grid(chosen: Any) -> tuple[int]:
@@ -83,6 +83,6 @@ def multiplier(z: Any, x: Any, y: Any) -> Callable[[], None]:
 
 
 def racer(dst: Any, src: Any, tile: int) -> Callable[[], None]:
-    """A launch of the paper's wrong permutation: it compiles, runs, and gives what it gives."""
+    """A launch of the paper's wrong permutation: it compiles, runs, and races."""
     b, h, m, d = src.shape
     return lambda: _permute[(b * h, h)](dst, src, h, m, BM=tile, D=d)

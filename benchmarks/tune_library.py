@@ -1,17 +1,16 @@
-"""Tune the kernels of the library in a given number of seconds: what needs it most comes first.
+"""Tune the library kernels within a budget of seconds, the neediest keys first.
 
     python benchmarks/tune_library.py --budget 120 --folder tuned matmul attention
 
-Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl as they come: started again with
-the same folder, it goes on where it was. Keys without a record come before those whose record is
-stale, and before the others (`--stale` leaves those out); when the budget is spent no further one
-is begun. All searches share one process and what it has compiled, so one that hangs
-ends them all; `tilewright tune` has a process for each. What was found is looked through, and then
-put among the records that we ship:
+Records go to FOLDER/sm_NN.json and steps to FOLDER/journal.jsonl as they come; a restart with the
+same folder resumes. Keys without a record come before those with a stale record, and those before
+the others (`--stale` omits the others); once the budget is spent no further search starts. All
+searches share one process and its compiled kernels, so a hang ends them all; `tilewright tune` has
+a process for each. Reviewed records are then added to those of the package:
 
     python benchmarks/tune_library.py --adopt tuned/sm_90.json
 
-which also drops stale ones: their kernel, or what runs without a record, has changed since.
+which also drops stale ones: their kernel, or the untuned choice, has changed since.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from tilewright.tune.turns import Urgency, by_need, in_turns, need_of
 
 __all__ = ["Campaign", "adopt", "wanted_keys"]
 
-TOOL = "benchmarks/tune_library.py"  # as records name it
+TOOL = "benchmarks/tune_library.py"  # in records
 
 Wanted = Sequence[tuple[Tunable, Key]]
 Advance = Callable[[str], None]
 
 
 def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, target: str) -> Wanted:
-    """The keys of these kernels, of all if none is named, those first that need it most.
+    """The keys of these kernels, of all if none is named, the neediest first.
 
-    What we ship is to come from here: records of other tools count as none.
+    Shipped records come from this tool: records of other tools count as missing.
     """
     every = in_turns(TUNABLES[name] for name in names or TUNABLES)
     ours = Records(one for one in records_for(target) if one.provenance.tool == TOOL)
@@ -72,7 +71,7 @@ def wanted_keys(names: Iterable[str], only: Sequence[str], is_stale: bool, targe
 
 
 class Campaign:
-    """Many searches that leave their records and their journal in one folder."""
+    """Many searches with their records and journal in one folder."""
 
     def __init__(self, device: Device, folder: Path, plan: SearchPlan | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +83,7 @@ class Campaign:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def run(self, wanted: Wanted, budget: float) -> int:
-        """Search until the budget is spent; how many records were written."""
+        """Search until the budget is spent; returns the number of written records."""
         left = self._left(wanted)
         start, written = time.monotonic(), 0
         searches = [(_label(*one), self._maker(*one)) for one in left]
@@ -101,7 +100,7 @@ class Campaign:
         return written
 
     def _left(self, wanted: Wanted) -> Wanted:
-        """Those that have no record of this kernel from this machine in the folder."""
+        """The keys without a record of this kernel from this machine in the folder."""
         known = Records(
             read_records(self._file, self._device.target) if self._file.exists() else ()
         )
@@ -124,7 +123,7 @@ class Campaign:
         return make
 
     def _settle(self, one: Concluded) -> bool:
-        """Write the record of a search, or say why there is none."""
+        """Write the record of a search, or report why there is none."""
         if one.task is None or isinstance(one.found, TilewrightError):
             self._say(f"{one.name}: {one.found}")
             return False
@@ -153,7 +152,7 @@ def _label(tunable: Tunable, key: Key) -> str:
 
 
 def told(record: Record, found: SearchResult) -> str:
-    """What a search came to, and what became of all candidates."""
+    """The result of a search, and the outcomes of all candidates."""
     gain = "" if found.gain is None else f"{found.gain:.3f} x, noise {found.noise:.3f}, "
     kept = "" if record.config == found.winner.config else "not kept: "
     head = f"{record.kernel} {record.key}: {found.seconds * 1e6:.1f} us, {gain}{kept}"
@@ -162,7 +161,7 @@ def told(record: Record, found: SearchResult) -> str:
 
 
 def adopt(found: Path, shipped: Path) -> tuple[Record, ...]:
-    """Put records among those that we ship; what goes, because it is stale."""
+    """Add records to those of the package; returns the stale ones that are dropped."""
     target = found.stem
     known = read_records(shipped, target) if shipped.exists() else ()
     every = {(one.kernel, one.key): one for one in (*known, *read_records(found, target))}
@@ -181,12 +180,12 @@ def _is_fresh(record: Record, target: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="kernels, all if none is named")
-    parser.add_argument("--only", action="append", default=[], help="only keys with this in them")
-    parser.add_argument("--stale", action="store_true", help="only keys that have no fresh record")
-    parser.add_argument("--budget", type=float, default=150.0, help="seconds to begin searches in")
-    parser.add_argument("--folder", type=Path, default=Path("tuned"), help="where results go")
+    parser.add_argument("--only", action="append", default=[], help="only keys that contain this")
+    parser.add_argument("--stale", action="store_true", help="only keys without a fresh record")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds for searches to start")
+    parser.add_argument("--folder", type=Path, default=Path("tuned"), help="folder of the results")
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--adopt", type=Path, metavar="FILE", help="ship what an earlier run found")
+    parser.add_argument("--adopt", type=Path, metavar="FILE", help="ship the records of a run")
     given = parser.parse_args()
     if given.adopt is not None:
         for record in adopt(given.adopt, shipped_file(given.adopt.stem)):

@@ -1,7 +1,7 @@
-"""The most likely token in two launches: each block finds its best, then one block the best of all.
+"""Argmax of logits in two launches: the best of each block, then the best of all blocks.
 
 The first launch also comes fused with the product that makes the logits, which are then never
-written to memory.
+stored.
 """
 
 import math
@@ -19,7 +19,7 @@ def best_of_blocks(
     best: Mut[f32, Literal[1]], place: Mut[u32, Literal[1]], logits: Ref[T, N],
     *, BLOCK: Const[int] = 256,
 ) -> None:  # fmt: skip
-    """The highest of BLOCK logits, and its place."""
+    """The highest of BLOCK logits, and its index."""
     tw.require(best.shape[0] == tw.cdiv(N, BLOCK))
     i = best.index[0]
     tile = logits.partition(BLOCK, padding=-math.inf)[i].astype(f32)
@@ -32,7 +32,7 @@ def best_of_head(
     best: Mut[f32, Literal[1]], place: Mut[u32, Literal[1]], weight: Ref[T, V, K],
     hidden: Ref[T, Literal[1], K], *, BLOCK: Const[int] = 64, BK: Const[int] = 32,
 ) -> None:  # fmt: skip
-    """The same of `weight @ hidden`, BLOCK rows of it to a block."""
+    """The highest of BLOCK rows of `weight @ hidden`, and its index."""
     tw.require(best.shape[0] == tw.cdiv(V, BLOCK))
     i = best.index[0]
     rows, columns = weight.partition(BLOCK, BK), hidden.partition(1, BK)
@@ -49,7 +49,7 @@ def best_of_head(
 def best_of_all(
     token: Mut[u32, Literal[1]], best: Ref[f32, N], place: Ref[u32, N], *, BLOCK: Const[int] = 64
 ) -> None:
-    """The place of the highest of up to BLOCK candidates."""
+    """The index of the highest of up to BLOCK candidates."""
     tw.require(N <= BLOCK)
     winner = tw.argmax(best.partition(BLOCK, padding=-math.inf)[0], axis=0, keepdims=True)
     token.store(place.gather(winner))

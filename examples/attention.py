@@ -1,6 +1,6 @@
-"""Attention that never holds a whole row of scores: plain, or causal with grouped heads.
+"""Attention with an online softmax, full or causal, with grouped heads.
 
-A variant is a constant: the branches that it does not need are gone when the kernel is compiled.
+A variant is a constant: its unused branches are removed when the kernel is compiled.
 """
 
 import math
@@ -23,8 +23,8 @@ def attention(
 ) -> None:  # fmt: skip
     """BM queries of one head against all keys, BN at a time; GROUP query heads share a key head.
 
-    Powers are of two: `scale` is that of the scores times log2(e). EVEN says that tiles of BN keys
-    leave no rest.
+    Powers are of two: `scale` is the scale of the scores times log2(e). EVEN: BN divides the number
+    of keys.
     """
     b, h, i, _ = z.index
     if EVEN:
@@ -56,7 +56,7 @@ Array = npt.NDArray[Any]
 
 
 def expected(q: Array, k: Array, v: Array, causal: bool) -> Array:
-    """What NumPy says, with whole rows of scores."""
+    """Attention in NumPy, with whole rows of scores."""
     group = q.shape[1] // k.shape[1]
     q, k, v = (x.astype(np.float32) for x in (q, k.repeat(group, 1), v.repeat(group, 1)))
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
@@ -68,7 +68,7 @@ def expected(q: Array, k: Array, v: Array, causal: bool) -> Array:
 
 
 def main() -> None:
-    """Compare with NumPy: 2 texts, 4 query heads, and 4 or 2 key heads."""
+    """Compare with NumPy: 2 sequences, 4 query heads, and 4 or 2 key heads."""
     generator = np.random.default_rng(0)
     scale = math.log2(math.e) / math.sqrt(32)
     for causal, heads, length in ((False, 4, 77), (True, 2, 77), (True, 2, 96)):

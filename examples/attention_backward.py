@@ -1,8 +1,8 @@
-"""The gradients of attention, with no row of scores ever kept.
+"""Gradients of attention, without stored scores.
 
-The forward pass leaves the logarithm of each row's sum; weights are computed again from it. One
-kernel owns the gradients of queries and runs over keys, the other owns those of keys and values and
-runs over queries: neither adds to memory that another block writes.
+The forward pass keeps the log-sum-exp of each row, from which the weights are recomputed. One
+kernel owns the gradients of queries and iterates over keys, the other owns those of keys and values
+and iterates over queries, so no two blocks write one element.
 """
 
 import math

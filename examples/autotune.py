@@ -1,8 +1,8 @@
-"""A kernel that finds its own tile: a space of configurations, and a reference that rules out.
+"""Autotuning: a space of configurations, and a reference that checks each candidate.
 
-On a GPU the first launch with a new length searches, and keeps what it found for later processes;
-on the CPU nothing is measured, and the first configuration runs. A candidate that computes
-something else than the reference is never timed, so it cannot win.
+On a GPU the first launch with a new length searches, and records the result for later processes; on
+the CPU nothing is measured, and the first configuration runs. A candidate with a wrong result is
+never timed, so it cannot win.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from tilewright.tune import Space
 
 
 def product(z: tw.Tensor, x: tw.Tensor, y: tw.Tensor) -> Any:
-    """What the kernel should compute; it is called with the arguments of a launch."""
+    """The reference of the kernel, called with the arguments of a launch."""
     return x.numpy().astype(np.float64) * y.numpy()
 
 
@@ -27,7 +27,7 @@ def product(z: tw.Tensor, x: tw.Tensor, y: tw.Tensor) -> Any:
 )
 @tw.kernel(deny_checks=True)
 def multiply(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, N], *, PARTS: Const[int]) -> None:
-    """`z = x * y`, each piece in so many parts."""
+    """`z = x * y`, each piece in several parts."""
     i, part = z.index[0], B // PARTS
     parts, xs, ys = z.partition(part), x.partition(part), y.partition(part)
     for k in range(parts.num_tiles(0)):

@@ -1,4 +1,4 @@
-"""A batch of matrix products: an output of three axes, one matrix of it to a plane of blocks."""
+"""Batched matrix product: an output of three axes, with a plane of blocks for each matrix."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ def batch_matmul(
     *,
     BK: Const[int] = 32,
 ) -> None:
-    """`z[b] = x[b] @ y[b]`, summed in f32."""
+    """`z[b] = x[b] @ y[b]`, accumulated in f32."""
     b, i, j = z.index
     xs, ys = x[b].partition(BM, BK), y[b].partition(BK, BN)
     acc = tw.zeros((BM, BN), f32)

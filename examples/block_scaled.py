@@ -1,7 +1,7 @@
-"""A product of 8-bit floats, with a scale for every 32 elements of a row and every 32 x 32 of y.
+"""Block-scaled product of 8-bit floats: a scale for 32 elements of a row of x, and 32 x 32 of y.
 
-Each part of K is multiplied in 8 bits and summed in 32; its sum is scaled before it is added, so
-the scales cost one multiplication for each part and element.
+Each part of K is multiplied in 8 bits and summed in 32; the scales are applied to that sum, one
+multiplication for each part and element.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from tilewright.dims import BM, BN, K, M, N
 
 
 class ROW_PARTS(tw.Dim):  # noqa: N801
-    """Parts of K that have a scale."""
+    """Parts of K with a scale."""
 
 
 class COLUMN_PARTS(tw.Dim):  # noqa: N801
-    """Parts of N that have a scale."""
+    """Parts of N with a scale."""
 
 
 @tw.kernel(deny_checks=True)
@@ -45,7 +45,7 @@ Array = npt.NDArray[np.float32]
 
 
 def quantised(x: Array, rows: int, columns: int) -> tuple[npt.NDArray[Any], Array, Array]:
-    """8-bit floats, the scale of each block of elements, and what both together say."""
+    """8-bit floats, the scale of each block of elements, and the numbers that both represent."""
     blocks = x.reshape(x.shape[0] // rows, rows, x.shape[1] // columns, columns)
     scales = np.abs(blocks).max(axis=(1, 3)) / 448
     small = (blocks / scales[:, None, :, None]).astype(ml_dtypes.float8_e4m3fn)

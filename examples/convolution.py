@@ -1,7 +1,7 @@
-"""A convolution as a product of matrices that are never made.
+"""Convolution as a sum of matrix products, without an im2col matrix.
 
-Each of the R x S places of the filter is a product of shifted pixels with that place's matrix of
-channels. What lies outside the picture reads as zero, so its border needs no case of its own.
+Each of the R x S taps of the filter is a product of shifted pixels with the tap's matrix of
+channels. Pixels outside the image read as zero, so the border needs no special case.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ def convolution(
     x: Ref[f32, B, H, W, C], filters: Ref[f32, R, S, C, K],
     *, R: Const[int], S: Const[int], BC: Const[int] = 16,
 ) -> None:  # fmt: skip
-    """BM pixels of a row by BN channels; the filter's middle lies on the pixel."""
+    """BM pixels of a row by BN channels; the centre of the filter lies on the pixel."""
     b, h, i, n = z.index
     columns = i * BM + tw.arange(BM)[:, None]  # [BM, 1]
     weights = filters.partition(1, 1, BC, BN)
@@ -34,7 +34,7 @@ def convolution(
 
 
 def main() -> None:
-    """Compare with NumPy: 2 pictures of 9 x 21 pixels, from 20 to 24 channels."""
+    """Compare with NumPy: 2 images of 9 x 21 pixels, from 20 to 24 channels."""
     random = np.random.default_rng(0)
     x = random.standard_normal((2, 9, 21, 20)).astype(np.float32)
     for r, s in ((1, 1), (3, 3), (5, 3)):

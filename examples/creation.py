@@ -1,4 +1,4 @@
-"""Tensors made and converted by kernels: the unit matrix, even steps, another dtype."""
+"""Creation and conversion kernels: identity matrix, even steps, another dtype."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from tilewright.dims import BM, BN, B, N, T
 
 
 class FROM(tw.AnyDType):
-    """What is converted."""
+    """dtype of the source."""
 
 
 @tw.kernel(deny_checks=True)
 def eye(z: Mut[T, BM, BN]) -> None:
-    """Ones where row and column are equal."""
+    """Ones on the diagonal, zeros elsewhere."""
     i, j = z.index
     rows = i * BM + tw.arange(BM)[:, None]
     columns = j * BN + tw.arange(BN)
@@ -29,7 +29,7 @@ def linspace(z: Mut[f32, B], start: f32, step: f32) -> None:
 
 @tw.kernel(deny_checks=True)
 def convert(z: Mut[T, Cut[N, B]], x: Ref[FROM, N]) -> None:
-    """Every element in another dtype."""
+    """Every element converted to another dtype."""
     z.store(x.load_like(z).astype(z.dtype))
 
 

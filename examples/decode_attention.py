@@ -1,7 +1,7 @@
-"""Attention of one new token, with the cache split between blocks, and the parts merged after.
+"""Decode attention: one new token, with the KV cache split between blocks and the parts merged.
 
-Each block attends to its stretch of the cache and leaves a normalised result with the logarithm of
-its weight; a second kernel joins them. How much of the cache is filled is known to the device only.
+Each block attends to its range of the cache and stores a normalised result with its log-sum-exp; a
+second kernel combines them. Only the device knows how much of the cache is filled.
 """
 
 import math
@@ -15,7 +15,7 @@ from tilewright.dims import BD, D, G, H, K, L, T
 
 
 class SPLITS(tw.Dim):
-    """Into how many stretches the cache is cut."""
+    """The number of ranges of the cache."""
 
 
 @tw.kernel(deny_checks=True)
@@ -25,7 +25,7 @@ def attend_split(
     q: Ref[T, H, D], k: Ref[T, L, K, D], v: Ref[T, L, K, D], filled: Ref[i32], scale: f32,
     *, BN: Const[int] = 16,
 ) -> None:  # fmt: skip
-    """The G query heads of one key head against one stretch of the cache."""
+    """The G query heads of one key head against one range of the cache."""
     split, h, _ = part.index
     keys, values = k.partition(BN, 1, D), v.partition(BN, 1, D)
     queries = q.partition(G, D)[h, 0]
@@ -44,7 +44,7 @@ def attend_split(
         total = total * fade + tw.sum(weights, axis=1, keepdims=True)
         acc = tw.mma(weights.astype(v.dtype), values[j, h, 0].reshape(BN, D), acc * fade)
         highest = top
-    some = tw.maximum(total, 1e-30)  # a stretch may be empty
+    some = tw.maximum(total, 1e-30)  # a range may be empty
     part[split].store(acc / some)
     weight[split].store((highest + tw.log2(some)).reshape(G))
 
@@ -54,7 +54,7 @@ def merge_splits(
     z: Mut[T, Cut[H, Literal[1]], Cut[D, BD]],
     parts: Ref[f32, SPLITS, H, D], weights: Ref[f32, SPLITS, H], *, BS: Const[int] = 8,
 ) -> None:  # fmt: skip
-    """The mean of up to BS parts, each with the weight that its block found."""
+    """The mean of up to BS parts, weighted by their log-sum-exps."""
     h, d = z.index
     tw.require(SPLITS <= BS)
     logs = weights.partition(BS, 1, padding=-math.inf)[0, h]  # [BS, 1]
@@ -65,7 +65,7 @@ def merge_splits(
 
 
 def main() -> None:
-    """Compare with NumPy: 8 query heads, 2 key heads, 150 of 200 places filled."""
+    """Compare with NumPy: 8 query heads, 2 key heads, 150 of 200 positions filled."""
     generator = np.random.default_rng(0)
     length, splits = 150, 6
     q = generator.standard_normal((8, 32)).astype(np.float16)

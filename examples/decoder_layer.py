@@ -1,7 +1,7 @@
-"""A layer of a transformer made of functions of the library, recorded once and replayed by token.
+"""A transformer layer of library functions, recorded once and replayed for each token.
 
-No kernel is written here. Everything a step needs lies in memory that is there before: a replay
-copies the next token in, and says where it stands; what it reads of the cache follows from that.
+The program has no kernel of its own. All tensors of a step are allocated before: a replay copies
+the next token in, with its position, which determines the range of the KV cache.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Weights(NamedTuple):
-    """Of one layer; matrices are [outputs, inputs], `cos` and `sin` are tables of angles."""
+    """The weights of one layer; matrices are [outputs, inputs], `cos` and `sin` tables."""
 
     first_norm: Any
     second_norm: Any
@@ -31,7 +31,7 @@ class Weights(NamedTuple):
 
 
 class Token(NamedTuple):
-    """What a step begins with, and where it ends."""
+    """The inputs and outputs of a step."""
 
     x: tw.Tensor
     place: tw.Tensor
@@ -40,7 +40,7 @@ class Token(NamedTuple):
 
 
 def record(step: tw.Graph, token: Token, w: Weights) -> None:
-    """All of a layer, for one token."""
+    """The whole layer, for one token."""
 
     def linear(x: tw.Tensor, weight: tw.Tensor, **epilogue: Any) -> tw.Tensor:
         out = epilogue.pop("out", tw.empty((1, weight.shape[0]), f16))
@@ -69,7 +69,7 @@ def record(step: tw.Graph, token: Token, w: Weights) -> None:
 
 
 def exact(x: Array, w: Weights) -> Array:
-    """The same of all tokens at once, in float64."""
+    """The layer of all tokens at once, in float64."""
     first, second, qkv, o, gate_up, down, cos, sin = (one.astype(np.float64) for one in w)
     split = (memory_bound.rms_norm(x, first) @ qkv.T).reshape(len(x), -1, CHANNELS)
     heads = split.swapaxes(0, 1)[None]

@@ -1,6 +1,6 @@
-"""Dropout: which elements survive is a function of a seed and of their place, and of nothing else.
+"""Dropout: the surviving elements are a function of a seed and of their index alone.
 
-So the mask is never stored: the same call makes the same mask again, on any device.
+The mask is therefore never stored: the same call makes the same mask again, on any device.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from tilewright.dims import B, N
 
 @tw.kernel(deny_checks=True)
 def dropout(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], share: f32, seed: i32) -> None:
-    """An element is zero with probability `share`; the others make up for it."""
+    """An element is zero with probability `share`; the others are scaled up."""
     keep = tw.rand((B,), f32, seed=seed, offset=z.index[0] * B) >= share
     z.store(tw.where(keep, x.load_like(z) / (1 - share), 0.0))
 
 
 def main() -> None:
-    """A third is dropped, the mean stays, and a second run drops the same."""
+    """A third is dropped, the mean stays, and a second run drops the same elements."""
     x = tw.ones((100_000,), f32)
     one, two = tw.zeros((100_000,), f32), tw.zeros((100_000,), f32)
     dropout(one.partition(1024), x, 1 / 3, seed=7).sync()

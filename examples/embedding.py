@@ -1,7 +1,7 @@
-"""Rows of a table by numbers that only the device knows, with no check left inside.
+"""Embedding: rows of a table by indices that only the device knows, without a check.
 
-`gather` reads nothing outside the table and gives zeros there; `clip` brings one number into its
-axis, and what follows is an ordinary load of a tile.
+`gather` gives zeros for an index outside the table; `clip` clamps an index to its axis, for an
+ordinary load of a tile.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from tilewright.dims import BM, BN, D, M, T, V
 
 @tw.kernel(deny_checks=True)
 def embedding(z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[u32, M], table: Ref[T, V, D]) -> None:
-    """`z[m] = table[ids[m]]`; an id that the table does not have gives zeros."""
+    """`z[m] = table[ids[m]]`; an id without a row gives zeros."""
     i, j = z.index
     rows = ids.partition(BM)[i]  # [BM]
     columns = j * BN + tw.arange(BN)  # [BN]
@@ -24,7 +24,7 @@ def embedding(z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[u32, M], table: Ref[T,
 
 @tw.kernel(deny_checks=True)
 def gather_row(z: Mut[T, Literal[1], Cut[D, BN]], at: Ref[u32], x: Ref[T, M, D]) -> None:
-    """`z = x[at]`: one row, such as that of the last token, or the nearest there is."""
+    """`z = x[at]`: one row, such as that of the last token; `at` is clamped to the rows."""
     rows = x.partition(1, BN)
     z.store(rows[rows.clip(at.item(), 0), z.index[1]])
 

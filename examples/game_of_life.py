@@ -1,7 +1,7 @@
-"""The game of life: every cell counts its neighbours, and the world ends at its border.
+"""The game of life, with dead cells beyond the border.
 
 A block owns a tile of the next generation. Windows that start one row or column earlier, or later,
-are the neighbours; cells outside the world read as dead.
+hold the neighbours; cells outside the world read as dead.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def generation(z: Mut[i8, Cut[M, BM], Cut[N, BN]], x: Ref[i8, M, N]) -> None:
 
 
 def expected(world: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """The next generation as NumPy counts it."""
+    """The next generation in NumPy."""
     rows, columns = world.shape
     around = np.pad(world, 1)
     shifted = (
@@ -41,7 +41,7 @@ def expected(world: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 
 
 def main() -> None:
-    """Thirty generations of a world that no tile divides, each beside NumPy's."""
+    """Thirty generations of a world that no tile divides, each compared with NumPy."""
     world = np.random.default_rng(0).integers(0, 2, (45, 70)).astype(np.int8)
     x, z = tw.from_numpy(world), tw.zeros(world.shape, i8)
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""Matrix products with no check left inside, a tile to a block or persistent, and their ledger."""
+"""Matrix products without checks, one tile to a block or persistent, and their ledger."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tilewright.dims import BM, BN, K, M, N, T
 
 
 class SUM(tw.AnyDType):
-    """What the product is kept in."""
+    """dtype of the result."""
 
 
 @tw.kernel(deny_checks=True)
@@ -28,7 +28,7 @@ def gemm_tile(
 def gemm(
     z: Mapped[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, K], y: Ref[T, K, N], *, BK: Const[int] = 64
 ) -> None:
-    """`z = x @ y` by as many blocks as the device holds, in an order that shares what is read."""
+    """`z = x @ y` by persistent blocks, in an order that shares operands in the cache."""
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     for at in z.indices():  # this block's share of the output, disjoint from every other's
         i, j = at

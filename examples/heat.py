@@ -1,6 +1,6 @@
-"""Heat in a plate, a stencil of five points, by steps that are recorded once and replayed.
+"""The heat equation on a plate: a five-point stencil, with steps recorded once and replayed.
 
-Two plates take turns: a step reads one and writes the other, so a graph of two steps is replayed.
+Two buffers alternate: a step reads one and writes the other, so the graph has two steps.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from tilewright.dims import BM, BN, M, N
 
 @tw.kernel(deny_checks=True)
 def step(z: Mut[f32, Cut[M, BM], Cut[N, BN]], x: Ref[f32, M, N], rate: f32) -> None:
-    """`z = x + rate * laplacian(x)`; outside the plate it is cold."""
+    """`z = x + rate * laplacian(x)`; the outside of the plate has temperature 0."""
     i, j = z.index
     around = tw.zeros((BM, BN), f32)
     for beside in ((-1, 0), (1, 0), (0, -1), (0, 1)):
@@ -22,7 +22,7 @@ def step(z: Mut[f32, Cut[M, BM], Cut[N, BN]], x: Ref[f32, M, N], rate: f32) -> N
 
 
 def main() -> None:
-    """Twenty steps, beside NumPy's."""
+    """Twenty steps, compared with NumPy."""
     plate = np.zeros((50, 90), np.float32)
     plate[20:30, 40:60] = 100
     x, z = tw.from_numpy(plate), tw.zeros(plate.shape, f32)

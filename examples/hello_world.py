@@ -1,11 +1,11 @@
-"""The first kernel: every block says where it is. It has no output, so it runs on a given grid."""
+"""The first kernel: every block prints its index. It has no output, so its launch gives a grid."""
 
 import tilewright as tw
 
 
 @tw.kernel(deny_checks=True)
 def hello_world() -> None:
-    """Printing is for looking into a kernel; which block is first is not defined."""
+    """Printing helps to inspect a kernel; the order of the blocks is undefined."""
     print(f"hello from block {tw.block_id(0)} of {tw.num_blocks(0)}")
 
 

@@ -1,7 +1,7 @@
-"""Counts that all blocks share: an Accum is added to atomically, and nobody reads it meanwhile.
+"""Histogram in a shared accumulator: an `Accum` is added to atomically, and never read.
 
-Elements outside the histogram are dropped without a check. A kernel of which no output is cut into
-pieces is launched on a grid.
+Values without a bin are dropped without a check. A kernel without a partitioned output is launched
+on a grid.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tilewright.dims import K, N
 
 @tw.kernel(deny_checks=True)
 def histogram(counts: Accum[i32, K], x: Ref[i32, N], *, B: Const[int] = 256) -> None:
-    """`counts[v] += 1` for every v in x; equal ones in one tile count each."""
+    """`counts[v] += 1` for every v in x; equal values in one tile are counted each."""
     i = tw.block_id(0)
     counts.add_at(1, x.partition(B)[i], mask=i * B + tw.arange(B) < N)
 
@@ -22,7 +22,7 @@ def histogram(counts: Accum[i32, K], x: Ref[i32, N], *, B: Const[int] = 256) -> 
 def extremes(
     least: Accum[i32, K], most: Accum[i32, K], x: Ref[i32, N], *, B: Const[int] = 256
 ) -> None:
-    """The least and the greatest number; each block finds its own, then they meet in one place."""
+    """The least and the greatest number: each block reduces its own, then all share one element."""
     i = tw.block_id(0)
     tile = x.partition(B)[i]
     inside = i * B + tw.arange(B) < N

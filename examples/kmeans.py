@@ -1,6 +1,6 @@
-"""One step of k-means: the nearest centre of every point, and the sums that make new centres.
+"""One step of k-means: the nearest centre of every point, and the sums of the new centres.
 
-Blocks own the points they assign, and share the sums: those are added to atomically and never read.
+Blocks own the points they assign and share the sums, which are added to atomically and never read.
 """
 
 import math
@@ -21,7 +21,7 @@ def assign(
     """BM points; BK centres and BD channels are powers of two that hold all of them."""
     i = nearest.index[0]
     x, c = points.partition(BM, BD)[i, 0], centres.partition(BK, BD)[0, 0]
-    distance = tw.sum(c * c, axis=1) - 2 * (x @ c.T)  # [BM, BK], less what all centres have
+    distance = tw.sum(c * c, axis=1) - 2 * (x @ c.T)  # [BM, BK], without the norm of the points
     distance = tw.where(tw.arange(BK) < K, distance, math.inf)
     label = tw.argmin(distance, axis=1)  # [BM]
     nearest.store(label)

@@ -1,7 +1,7 @@
-"""Keys and values of new tokens written into a cache, at a place that only the device knows.
+"""KV cache update: keys and values of new tokens at a position that only the device knows.
 
-The walk is over the rows in question, and over nothing else: one range for both outputs, the same
-in all blocks, cut to the cache. Each row is written by one block, whatever the start may be.
+The walk covers exactly the new rows: one range for both outputs, the same in all blocks, clipped to
+the cache. Each row is written by one block, for any start.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ def update_cache(
     values: Mapped[T, Cut[L, Literal[1]], Cut[H, BH], Cut[D, D]],
     k: Ref[T, S, H, D], v: Ref[T, S, H, D], start: Ref[i32],
 ) -> None:  # fmt: skip
-    """`keys[start : start + S] = k`, and the values alike."""
+    """`keys[start : start + S] = k`, and likewise the values."""
     ks, vs = k.partition(1, BH, D), v.partition(1, BH, D)
     first = start.item()
     for at in keys.indices_with(values, within=((first, first + S), None, None)):
@@ -30,7 +30,7 @@ def update_cache(
 
 
 def main() -> None:
-    """Two updates one behind the other; the second reaches over the end of the cache."""
+    """Two consecutive updates; the second one reaches beyond the end of the cache."""
     generator = np.random.default_rng(0)
     keys, values = tw.zeros((40, 6, 16), f16), tw.zeros((40, 6, 16), f16)
     expected = np.zeros((2, 40, 6, 16), np.float16)

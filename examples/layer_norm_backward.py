@@ -1,7 +1,7 @@
-"""The gradients of a layer norm: rows give the input's, columns the weight's and the bias's.
+"""Gradients of a layer norm: the input's by rows, those of weight and bias by columns.
 
-The input's gradient needs sums over each row, the parameters' over each column: two kernels, each
-with blocks that own the sums they make, so that nothing is added to by several.
+The input's gradient needs sums over each row, the parameters' over each column: two kernels, whose
+blocks own the sums they make, so no accumulator is shared.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""The loss of a language model's head, with no logit ever written.
+"""Cross-entropy of a language model's head, without stored logits.
 
 A block owns the losses of BM tokens. It multiplies their hidden states with one part of the
-vocabulary after the other, and keeps each row's highest logit, the sum of powers and the logit of
-the right word.
+vocabulary after the other, and keeps each row's highest logit, its sum of exponentials and the
+logit of its label.
 """
 
 import math

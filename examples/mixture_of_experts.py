@@ -1,8 +1,8 @@
-"""A mixture of experts: route tokens, multiply those of each expert with its matrix, add up.
+"""A mixture of experts: routing, a product for the tokens of each expert, and the weighted sum.
 
-Routing sorts all choices by expert, in one block. The rows of an expert are then one segment of the
-product, cut by offsets that the device knows and the host does not; whatever they hold, no two
-blocks write one row. A last kernel reads, for each token, the rows of its experts.
+Routing sorts all choices by expert, in one block. The rows of an expert are one segment of the
+product, cut by offsets that only the device knows; whatever they hold, no two blocks write one row.
+A last kernel reads, for each token, the rows of its experts.
 """
 
 import math
@@ -19,7 +19,7 @@ class CHOICES(tw.Dim):
 
 
 class OFFSETS(tw.Dim):
-    """One more than there are experts."""
+    """The number of experts plus one."""
 
 
 @tw.kernel(deny_checks=True)
@@ -28,14 +28,14 @@ def route(
     tokens: Mut[i32, Cut[CHOICES, All]], offsets: Mut[i32, Cut[OFFSETS, All]],
     logits: Ref[f32, M, E], *, BM: Const[int] = 64, BE: Const[int] = 8, K: Const[int] = 2,
 ) -> None:  # fmt: skip
-    """The K best experts of each token, and all choices in the order of experts; BM holds M."""
+    """The K best experts of each token, and all choices sorted by expert; BM holds M."""
     tw.require(CHOICES == M * K)
     tw.require(OFFSETS == E + 1)
     best, expert = tw.top_k(logits.partition(BM, BE, padding=-math.inf)[0, 0], K)  # [BM, K]
     weights = tw.exp(best - tw.max(best, axis=1, keepdims=True))
     share.partition(BM, K).store(weights / tw.sum(weights, axis=1, keepdims=True), 0, 0)
 
-    expert = tw.where(tw.arange(BM)[:, None] < M, expert, BE).reshape(BM * K)  # no token: last
+    expert = tw.where(tw.arange(BM)[:, None] < M, expert, BE).reshape(BM * K)  # padding comes last
     order = tw.argsort(expert)
     tokens.partition(BM * K).store(order // K, 0)
     slots.partition(BM, K).store(tw.argsort(order).reshape(BM, K), 0, 0)

@@ -1,5 +1,6 @@
-"""A small network: a linear layer with its bias and ReLU in one kernel, then a product of a matrix
-and a vector. The second kernel is queued behind the first, and nothing waits.
+"""A small network: a linear layer fused with bias and ReLU, then a matrix-vector product.
+
+The second kernel is queued behind the first without a wait.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ def linear(
     x: Ref[f32, M, K], weight: Ref[f32, K, N], bias: Ref[f32, N],
     *, RELU: Const[bool] = False, BK: Const[int] = 32,
 ) -> None:  # fmt: skip
-    """`z = x @ weight + bias`, and nothing below zero if there is a ReLU."""
+    """`z = x @ weight + bias`, with an optional ReLU."""
     i, j = z.index
     xs, weights = x.partition(BM, BK), weight.partition(BK, BN)
     acc = tw.zeros((BM, BN), f32)
@@ -29,7 +30,7 @@ def linear(
 def matvec(
     z: Mut[f32, Cut[M, BM]], x: Ref[f32, M, K], y: Ref[f32, K], *, BK: Const[int] = 32
 ) -> None:
-    """`z = x @ y`: BM rows, a product and a sum for each stretch of columns."""
+    """`z = x @ y`: BM rows, with a product and a sum for each range of columns."""
     xs, ys = x.partition(BM, BK), y.partition(BK)
     acc = tw.zeros((BM,), f32)
     for k in range(xs.num_tiles(1)):

@@ -1,6 +1,6 @@
 """A linear layer on 8-bit floats: 32 elements share a scale, a power of two (mxfp8).
 
-GPUs have it from sm_100 on; the CPU runs it anywhere.
+GPUs support it from sm_100 on; the CPU backend runs it everywhere.
 """
 
 from typing import Any
@@ -46,16 +46,16 @@ def quantized(x: Array) -> tuple[Array, Array]:
 
 
 def dequantized(elements: Array, scales: Array) -> Array:
-    """The numbers that elements and scales stand for."""
+    """The numbers that elements and scales represent."""
     return elements.astype(np.float64) * scales.astype(np.float64).repeat(GROUP, axis=-1)
 
 
 def main() -> None:
-    """Compare with NumPy, on the very numbers that the 8 bits hold."""
+    """Compare with NumPy, on the exact numbers that the 8 bits hold."""
     generator = np.random.default_rng(0)
     x = quantized(generator.standard_normal((50, 384)))
     weight = quantized(generator.standard_normal((70, 384)))
-    with tw.device("cpu"):  # a GPU from sm_100 on would do as well
+    with tw.device("cpu"):  # a GPU from sm_100 on works as well
         z = tw.zeros((50, 70), f32)
         mxfp8_linear(z.partition(32, 32), *map(tw.from_numpy, (*x, *weight))).sync()
 

@@ -1,4 +1,4 @@
-"""Forces between all pairs of bodies: B of them to a block, against all others a tile at a time."""
+"""Forces between all pairs of bodies: B bodies to a block, against all others tile by tile."""
 
 import numpy as np
 

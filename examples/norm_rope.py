@@ -1,7 +1,7 @@
-"""What a layer does to its queries, keys and values before attention, fused: norm, turn, cache.
+"""Fused kernels before attention: norm and rotary embedding of queries and keys, and KV cache.
 
-Queries go to an output of their own; keys and values to the rows of a cache that belong to the new
-tokens, which is a range of a walk: where it starts is known to the device only.
+Queries go to an output of their own, keys and values to the rows of a cache for the new tokens: a
+range of a walk, whose start only the device knows.
 """
 
 from typing import Any, Literal
@@ -17,13 +17,13 @@ Array = npt.NDArray[Any]
 
 
 class HALF(tw.Dim):
-    """Half of D: as many angles as pairs."""
+    """Half of D: the number of pairs, and of angles."""
 
 
 def norm_and_turn(
     x: Tile[T], y: Tile[T], weight: Ref[T, D], cos: Tile[f32], sin: Tile[f32]
 ) -> Tile[f32]:
-    """The RMS norm of heads given as two halves, turned: `[…, HALF]` twice to `[…, D]`."""
+    """The RMS norm of heads given as two halves, rotated: `[…, HALF]` twice to `[…, D]`."""
     weights = weight.partition(x.shape[-1])
     one, two = x.astype(f32), y.astype(f32)
     squares = tw.sum(one * one + two * two, axis=-1, keepdims=True)
@@ -70,7 +70,7 @@ def prepare_keys(
 
 
 def expected(x: Array, weight: Array, cos: Array, sin: Array) -> Array:
-    """What NumPy says."""
+    """The reference in NumPy."""
     wide = x.astype(np.float32)
     wide = wide / np.sqrt((wide * wide).mean(axis=-1, keepdims=True) + 1e-6) * weight
     one, two = np.split(wide, 2, axis=-1)

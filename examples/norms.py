@@ -1,4 +1,4 @@
-"""The norms of a transformer: RMS norm, the same with the residual sum, and that of each head."""
+"""The norms of a transformer: RMS norm, RMS norm of the residual sum, and of each head."""
 
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ def add_rms_norm(
     z: Mut[T, Cut[M, BM], Cut[N, BN]], total: Mut[T, Cut[M, BM], Cut[N, BN]],
     x: Ref[T, M, N], y: Ref[T, M, N], weight: Ref[T, N], eps: f32,
 ) -> None:  # fmt: skip
-    """`total = x + y`, and its norm: two outputs, of which a block owns the same place."""
+    """`total = x + y`, and its norm: a block owns the same piece of two outputs."""
     rows = x.load_like(total).astype(f32) + y.load_like(total).astype(f32)
     total.store(rows.astype(total.dtype))
     z.store(normalized(rows, weight.partition(BN)[0].astype(f32), float(N), eps).astype(z.dtype))
@@ -60,7 +60,7 @@ def qk_norm(
     z: Mut[T, Cut[S, BS], Cut[H, Literal[1]], Cut[D, D]], x: Ref[T, S, H, D],
     q_weight: Ref[T, D], k_weight: Ref[T, D], queries: i32, eps: f32,
 ) -> None:  # fmt: skip
-    """The norm of each head; the first `queries` heads have another weight than the others."""
+    """The norm of each head; the first `queries` heads have their own weight."""
     is_query = z.index[1] < queries
     weight = q_weight.partition(D)[0] if is_query else k_weight.partition(D)[0]
     heads = x.load_like(z).astype(f32)  # [BS, 1, D]
@@ -68,7 +68,7 @@ def qk_norm(
 
 
 def expected(x: Array, weight: Array) -> Array:
-    """What NumPy says."""
+    """The reference in NumPy."""
     wide = x.astype(np.float32)
     mean = np.mean(wide * wide, axis=-1, keepdims=True)
     result: Array = wide / np.sqrt(mean + 1e-6) * weight
@@ -76,7 +76,7 @@ def expected(x: Array, weight: Array) -> Array:
 
 
 def main() -> None:
-    """Compare with NumPy, on rows of which a tile has more columns than there are."""
+    """Compare with NumPy, on rows shorter than their tile."""
     generator = np.random.default_rng(0)
     x, y = generator.standard_normal((2, 50, 1000)).astype(np.float16)
     weight = generator.standard_normal(1000).astype(np.float16)

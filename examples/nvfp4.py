@@ -1,7 +1,7 @@
 """A linear layer on 4-bit floats: 16 elements share a scale, an 8-bit float (nvfp4).
 
-In memory two elements are one byte, so no two blocks ever share one; in a kernel they are unpacked.
-GPUs have it from sm_100 on; the CPU runs it anywhere.
+In memory two elements share a byte, which a kernel unpacks, so no two blocks share one. GPUs
+support it from sm_100 on; the CPU backend runs it everywhere.
 """
 
 from typing import Any
@@ -55,17 +55,17 @@ def packed(elements: Array) -> Array:
 
 
 def dequantized(elements: Array, scales: Array) -> Array:
-    """The numbers that elements and scales stand for."""
+    """The numbers that elements and scales represent."""
     return elements.astype(np.float64) * scales.astype(np.float64).repeat(GROUP, axis=-1)
 
 
 def main() -> None:
-    """Compare with NumPy, on the very numbers that the 4 bits hold."""
+    """Compare with NumPy, on the exact numbers that the 4 bits hold."""
     generator = np.random.default_rng(0)
     x = quantized(generator.standard_normal((50, 384)))
     weight = quantized(generator.standard_normal((70, 384)))
     arrays = (packed(x[0]), x[1], packed(weight[0]), weight[1])
-    with tw.device("cpu"):  # a GPU from sm_100 on would do as well
+    with tw.device("cpu"):  # a GPU from sm_100 on works as well
         z = tw.zeros((50, 70), f32)
         nvfp4_linear(z.partition(32, 32), *map(tw.from_numpy, arrays)).sync()
 

@@ -1,7 +1,7 @@
-"""Attention of one query for each sequence over keys and values that lie in pages.
+"""Paged attention: one query for each sequence over keys and values in pages.
 
-A table says which page holds which tokens of a sequence. Its entries come from memory, so they are
-clipped to the pages that there are; a wrong table gives wrong numbers and never reads outside.
+A table maps the tokens of a sequence to pages. Its entries come from memory, so they are clipped to
+the existing pages; a wrong table gives wrong numbers but no access outside.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Scale a vector in place by raw pointers: what is not checked says why it is sound.
+"""Scale a vector in place through raw pointers: an unsafe block gives the reason for its soundness.
 
-`tilewright check examples/pointers.py` lists the block below with its reason, and
-`tilewright explain` looks for a launch that breaks it.
+`tilewright check examples/pointers.py` lists the block with its reason, and `tilewright explain`
+searches for a launch that breaks it.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from tilewright import Const, Ptr, f32, i32
 
 @tw.kernel(unsafe=True)
 def scale(p: Ptr[f32], n: i32, factor: f32, *, B: Const[int] = 64) -> None:
-    """`p[:n] *= factor`: block b of m takes the stretches b, b + m, b + 2m, … of B elements."""
+    """`p[:n] *= factor`: block b of m takes the ranges b, b + m, b + 2m, … of B elements."""
     with tw.unsafe("the mask ends at n, and no two blocks take the same stretch"):
         for turn in range(tw.cdiv(n, tw.num_blocks() * B)):
             at = (turn * tw.num_blocks() + tw.block_id()) * B + tw.arange(B)

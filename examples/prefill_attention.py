@@ -1,7 +1,7 @@
-"""Causal attention of a prompt against a cache, with the queries of a group packed together.
+"""Causal attention of a prompt against a KV cache, with the query heads of a group packed.
 
-All query heads that share a key head make one tile, so that a tile of keys is read once for all of
-them. Where the prompt starts is known to the device only: it bounds the loop, and needs no check.
+All query heads that share a key head form one tile, so a tile of keys is read once for all of them.
+Only the device knows the start of the prompt: it bounds the loop, and needs no check.
 """
 
 import math
@@ -19,7 +19,7 @@ def prefill_attention(
     q: Ref[T, S, H, D], k: Ref[T, L, K, D], v: Ref[T, L, K, D],
     start: Ref[i32], scale: f32, *, BN: Const[int] = 32,
 ) -> None:  # fmt: skip
-    """BM tokens and the G query heads of one key head; token s stands at place `start + s`."""
+    """BM tokens and the G query heads of one key head; token s has position `start + s`."""
     i, h, _ = z.index
     packed = BM * G
     keys, values = k.partition(BN, 1, D), v.partition(BN, 1, D)
@@ -43,7 +43,7 @@ def prefill_attention(
 
 
 def main() -> None:
-    """Compare with NumPy: 20 tokens behind 50 that are in the cache already."""
+    """Compare with NumPy: 20 tokens behind 50 cached ones."""
     generator = np.random.default_rng(0)
     q = generator.standard_normal((20, 8, 32)).astype(np.float16)
     k, v = generator.standard_normal((2, 70, 2, 32)).astype(np.float16)

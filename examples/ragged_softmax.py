@@ -1,7 +1,7 @@
-"""Softmax of rows of different lengths, packed one behind the other.
+"""Softmax of packed rows of different lengths.
 
-The output is cut by the offsets at which the rows begin. They lie in device memory, and no host
-needs to know them: whatever they hold, no two blocks write one element.
+The output is partitioned by the offsets at which the rows begin. The offsets lie in device memory
+and are never read by the host; whatever they hold, no two blocks write one element.
 """
 
 import math
@@ -16,7 +16,7 @@ from tilewright.dims import B, N
 
 @tw.kernel(deny_checks=True)
 def softmax(z: Mut[f32, Cut[N, B]], x: Ref[f32, N]) -> None:
-    """A block reads its whole row, by element, and writes its piece of it."""
+    """A block gathers its whole row, and writes its piece of it."""
     low, high = z.segment
     lanes = tw.arange(B)
     top, total = tw.full((1,), -math.inf, f32), tw.zeros((1,), f32)

@@ -1,6 +1,6 @@
-"""Rotary positions: pairs of numbers turned by an angle that grows with the place in the text.
+"""Rotary position embedding: pairs of channels rotated by an angle proportional to the position.
 
-Where the text starts is known to the device only, so the table of angles is gathered from.
+Only the device knows the start of the text, so rows of the table are gathered.
 """
 
 from typing import Literal
@@ -14,7 +14,7 @@ from tilewright.dims import BS, D, H, P, S, T
 
 
 class HALF(tw.Dim):
-    """Half of D: as many angles as pairs."""
+    """Half of D: the number of pairs, and of angles."""
 
 
 @tw.kernel(deny_checks=True)
@@ -22,7 +22,7 @@ def rope(
     z: Mut[T, Cut[S, BS], Cut[H, Literal[1]], Cut[D, D]], x: Ref[T, S, H, D],
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], start: Ref[i32],
 ) -> None:  # fmt: skip
-    """Head h of token s, turned by the angles of place `start + s`."""
+    """Head h of token s, rotated by the angles of position `start + s`."""
     i, h, _ = z.index
     half = D // 2
     tw.require(half == HALF)
@@ -37,7 +37,7 @@ def rope(
 
 
 def angles(places: int, half: int) -> npt.NDArray[np.float32]:
-    """The angle of each pair at each place."""
+    """The angle of each pair at each position."""
     speeds = 10_000.0 ** (-np.arange(half) / half)
     return np.outer(np.arange(places), speeds).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""`y += alpha * x` in place, for any float dtype: a block reads and writes what it owns only."""
+"""`y += alpha * x` in place, for any float dtype: a block reads and writes only its own piece."""
 
 import numpy as np
 
@@ -9,19 +9,19 @@ from tilewright.dims import B, N, T
 
 @tw.kernel(deny_checks=True)
 def saxpy(y: Mut[T, Cut[N, B]], x: Ref[T, N], alpha: T) -> None:
-    """`y = alpha * x + y`; T is one dtype wherever it stands."""
+    """`y = alpha * x + y`; all occurrences of T are one dtype."""
     y.store(alpha * x.load_like(y) + y.load())
 
 
 @tw.kernel(deny_checks=True)
 def scale(z: Mapped[T, B], alpha: T) -> None:
-    """`z *= alpha` with a few blocks, each of which walks its share of the tiles."""
+    """`z *= alpha` with a few persistent blocks, each of which walks its share of the tiles."""
     for at in z.indices():
         z.store(alpha * z.load(at), at)
 
 
 def main() -> None:
-    """The same kernels on three dtypes, on a length that no tile divides."""
+    """Both kernels on three dtypes, on a length that no tile divides."""
     for dtype in ("float16", "float32", "float64"):
         x = np.linspace(-1, 1, 10_007).astype(dtype)
         y = tw.from_numpy(x[::-1].copy())

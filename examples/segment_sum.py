@@ -1,7 +1,7 @@
-"""Rows summed by the segment they belong to, whose number stands beside each row.
+"""Segment sums: rows added by the segment id beside each row.
 
-Where the numbers are sorted, most tiles of rows lie in one segment: those are summed in the block
-first, and one row is added. Nothing depends on it, so unsorted numbers are summed as well.
+Where ids are sorted, most tiles of rows lie in one segment: those are summed in the block first,
+and one row is added. Unsorted ids give the same sums.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def segment_sum(
     sums: Accum[f32, M, D], ids: Ref[i32, N], x: Ref[f32, N, D],
     *, BN: Const[int] = 32, BD: Const[int] = 32,
 ) -> None:  # fmt: skip
-    """`sums[ids[n]] += x[n]`; rows of a segment that there is not are dropped."""
+    """`sums[ids[n]] += x[n]`; rows without a segment are dropped."""
     i, j = tw.block_id(0), tw.block_id(1)
     segments = ids.partition(BN)[i]  # [BN]
     rows = x.partition(BN, BD)[i, j]  # [BN, BD], zeros behind the edge
@@ -36,7 +36,7 @@ def main() -> None:
     values = generator.standard_normal((1000, 50)).astype(np.float32)
     ids = generator.integers(0, 12, 1000).astype(np.int32)
     for how, numbers in (("sorted", np.sort(ids)), ("unsorted", ids)):
-        sums = tw.zeros((10, 50), f32)  # of the last two segments nobody asks
+        sums = tw.zeros((10, 50), f32)  # the last two segments are left out
         segment_sum.grid(32, 2)(sums, tw.from_numpy(numbers), tw.from_numpy(values)).sync()
         expected = np.zeros((12, 50))
         np.add.at(expected, numbers, values)

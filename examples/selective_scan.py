@@ -1,7 +1,7 @@
 """The selective scan of a state-space model: a recurrence along time, B channels side by side.
 
-`h = exp(dt * a) * h + dt * b * x` and `y = h @ c`, with b, c and dt from the text itself. A block
-owns B channels for all of the time: it keeps their states in a tile and writes one moment after the
+`h = exp(dt * a) * h + dt * b * x` and `y = h @ c`, with b, c and dt from the input itself. A block
+owns B channels for all time steps: it keeps their states in a tile and writes one step after the
 other.
 """
 
@@ -30,7 +30,7 @@ def selective_scan(
 
 
 def main() -> None:
-    """Compare with NumPy: 40 moments, 70 channels, 12 states."""
+    """Compare with NumPy: 40 time steps, 70 channels, 12 states."""
     random = np.random.default_rng(0)
     x, dt = random.standard_normal((40, 70)), random.uniform(0.01, 0.3, (40, 70))
     a, (b, c) = -random.uniform(0.5, 4, (70, 12)), random.standard_normal((2, 40, 12))

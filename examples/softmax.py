@@ -1,4 +1,4 @@
-"""Softmax of every row in one pass: read once, written once, whatever the number of columns."""
+"""Softmax of every row in one pass: one read and one write, for any number of columns."""
 
 import math
 
@@ -11,7 +11,7 @@ from tilewright.dims import B, D, M, N
 
 @tw.kernel(deny_checks=True)
 def softmax(z: Mut[f32, Cut[M, B], Cut[N, D]], x: Ref[f32, M, N]) -> None:
-    """B rows of up to D columns each; what hangs over the edge counts as minus infinity."""
+    """B rows of up to D columns each; columns behind the edge count as minus infinity."""
     rows = x.load_like(z, padding=-math.inf)
     powers = tw.exp(rows - tw.max(rows, axis=1, keepdims=True))
     z.store(powers / tw.sum(powers, axis=1, keepdims=True))
@@ -21,7 +21,7 @@ def main() -> None:
     """Compare with NumPy."""
     host = np.random.default_rng(0).standard_normal((100, 1000)).astype(np.float32)
     x, z = tw.from_numpy(host), tw.zeros(host.shape, f32)
-    columns = 1 << (host.shape[1] - 1).bit_length()  # a tile's extents are powers of two
+    columns = 1 << (host.shape[1] - 1).bit_length()  # tile extents are powers of two
     softmax(z.partition(4, columns), x).sync()
 
     powers = np.exp(host - host.max(axis=1, keepdims=True))

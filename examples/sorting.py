@@ -1,7 +1,7 @@
-"""Order: rows sorted in a tile, the greatest of each row, and numbers kept one behind the other.
+"""Sorting of rows within a tile, the greatest elements of each row, and stream compaction.
 
-To keep the numbers that pass a test, blocks count theirs first; the counts, summed up, cut the
-result into segments, and each block of the second launch writes the segment that is its own.
+Compaction: blocks first count their matching elements; the running sums of the counts cut the
+result into segments, and each block of the second launch writes its own segment.
 """
 
 import math
@@ -16,7 +16,7 @@ from tilewright.dims import B, D, K, M, N
 
 @tw.kernel(deny_checks=True)
 def sort_rows(z: Mut[f32, Cut[M, B], Cut[N, D]], x: Ref[f32, M, N]) -> None:
-    """Rows of up to D numbers, from the least on; what hangs over the edge comes last."""
+    """Rows of up to D numbers, in ascending order; columns behind the edge come last."""
     z.store(tw.sort(x.load_like(z, padding=math.inf)))
 
 
@@ -25,26 +25,26 @@ def best_of_rows(
     values: Mut[f32, Cut[M, B], Cut[K, K]], places: Mut[i32, Cut[M, B], Cut[K, K]],
     x: Ref[f32, M, N], *, D: Const[int] = 128,
 ) -> None:  # fmt: skip
-    """The K greatest numbers of each row and where they stand; D holds a row."""
+    """The K greatest numbers of each row and their indices; D holds a row."""
     best, at = tw.top_k(x.partition(B, D, padding=-math.inf)[values.index[0], 0], K)
     values.store(best)
     places.store(at)
 
 
 class PARTS(tw.Dim):
-    """Blocks that look at a part of the numbers each."""
+    """Blocks, each with a part of the numbers."""
 
 
 @tw.kernel(deny_checks=True)
 def count(counts: Mut[i32, Cut[PARTS, Literal[1]]], x: Ref[f32, N], *, B: Const[int] = 64) -> None:
-    """How many numbers of each part are above zero."""
+    """The number of positive numbers in each part."""
     tw.require(tw.cdiv(N, B) == PARTS)
     counts.store(tw.sum((x.partition(B)[counts.index[0]] > 0).astype(i32)).reshape(1))
 
 
 @tw.kernel(deny_checks=True)
 def keep(z: Mut[f32, Cut[M, B]], x: Ref[f32, N]) -> None:
-    """The numbers above zero of part s, in order, into segment s."""
+    """The positive numbers of part s, in order, into segment s."""
     tw.require(z.segments == tw.cdiv(N, B))
     t = x.partition(B)[z.index[0]]
     chosen = t > 0

@@ -1,7 +1,7 @@
-"""A product of two long thin matrices: blocks share the sum, since there are too few outputs.
+"""Split-K: a product of two long thin matrices, whose few output tiles have shared sums.
 
-Each block multiplies a stretch of K and adds its tile to the whole product. What is added in which
-order is not defined, so float sums differ in the last bits from run to run.
+Each block multiplies a range of K and adds its tile to the product. The order of the additions is
+undefined, so float sums differ in the last bits from run to run.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def split_k(
     z: Accum[f32, M, N], x: Ref[T, M, K], y: Ref[T, K, N],
     *, BM: Const[int] = 32, BN: Const[int] = 32, BK: Const[int] = 32,
 ) -> None:  # fmt: skip
-    """`z += x @ y`: block (i, j, s) takes the s-th stretch of the tiles along K."""
+    """`z += x @ y`: block (i, j, s) takes the s-th range of the tiles along K."""
     i, j, split = tw.block_id(0), tw.block_id(1), tw.block_id(2)
     xs, ys = x.partition(BM, BK), y.partition(BK, BN)
     stretch = tw.cdiv(xs.num_tiles(1), tw.num_blocks(2))

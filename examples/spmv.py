@@ -1,8 +1,8 @@
-"""A sparse matrix in compressed rows times a vector.
+"""Product of a sparse matrix in compressed rows with a vector.
 
-A block owns the results of B rows. All of them go through their elements side by side, as many
-steps as the longest row has; places and columns come from memory and may hold anything, because a
-gather gives zero for what lies outside.
+A block owns the results of B rows. All rows iterate over their elements side by side, for as many
+steps as the longest row has; offsets and columns come from memory and may hold anything, because a
+gather gives zero for indices outside.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tilewright.dims import B, K, M, N
 
 
 class STARTS(tw.Dim):
-    """One more than there are rows."""
+    """The number of rows plus one."""
 
 
 @tw.kernel(deny_checks=True)

@@ -1,9 +1,9 @@
-"""What a check that stays in the kernel costs, by the form of its report, on the matrix product.
+"""Cost of a check in the kernel, by the form of its report, on the matrix product.
 
 Not in the paper, whose system traps. A check here clamps, and reports in one of several forms; in
-"shifted" kernels the checked index is moved by a number read once, in "listed" ones every index is
-read from a table, as in a real gather. The plain product needs none; its twin takes every place on
-trust. What a check costs depends on the registers that are left: the second table has those.
+"shifted" kernels the checked index is shifted by a number read once, in "listed" ones every index
+is read from a table, as in a real gather. The plain product needs no check; its twin trusts every
+index. The cost of a check depends on the free registers, which the second table shows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = {
 
 
 def _kernels(schedule: Schedule) -> dict[str, Any]:
-    """The product without a check, and every kind of checked one in every form of report."""
+    """The product without a check, and every kind of checked product in every form of report."""
     found = {
         NONE: schedule.kernel(kernels.gemm, kernels.walked, deny_checks=True),
         TWIN: schedule.kernel(kernels.gemm_unchecked, kernels.walked_unchecked),
@@ -65,7 +65,7 @@ class Forms:
         return self._matrices.candidate(name, runs)
 
     def resources(self) -> Iterator[tuple[str, int, int]]:
-        """Registers and bytes of stack of each form that could be assembled, its kernel only."""
+        """Registers and bytes of stack of each assembled form, its kernel only."""
         for name, programs in self._programs.items():
             if not any(program.exception() for program in programs):
                 parts = [one for program in programs for one in program.result().resources()]
@@ -96,9 +96,9 @@ def run(lab: Lab, report: Report) -> None:
             "checks", schedule=schedule.name, size=matrices.size, resources=resources,
             **found.to_json(),
         )  # fmt: skip
-    title = f"TFLOP/s of the product of {matrices.size}, and as a fraction of what needs no check"
+    title = f"TFLOP/s of the product of {matrices.size}, and as a fraction of the plain product"
     _show(title, rates, report)
-    _show("Registers a thread, and bytes of its stack: what is spilled", taken, report)
+    _show("Registers a thread, and bytes of its stack (spills)", taken, report)
 
 
 def _show(title: str, columns: dict[str, dict[str, str]], report: Report) -> None:

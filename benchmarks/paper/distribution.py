@@ -2,8 +2,8 @@
 
 One host thread for each stream, against asyncio tasks on a single thread; each takes the next
 product from one queue, launches it on its own stream and waits for it. Figures are products a
-second, the best of the turns, which alternate. "Thinking" is a pause of that long before each
-product, in which a worker does nothing: a thread sleeps, a task lets the others run.
+second, the best of the turns, which alternate. "Thinking" is a pause of the given length before
+each product: a thread sleeps, a task yields to the others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Lane:
 
 
 class Queue:
-    """Products to do, large ones spread evenly; any thread takes the next."""
+    """A queue of products, large ones spread evenly; any thread takes the next."""
 
     def __init__(self, count: int, sizes: tuple[int, int]) -> None:
         small, large = sizes
@@ -94,7 +94,7 @@ class Shop:
         return operation
 
     def queue(self, think: float) -> Queue:
-        """All products; fewer where each is thought about for long."""
+        """All products; fewer with long pauses."""
         most = self.count if think <= 100 else round(self.count * 100 / think)
         return Queue(max(most, min(self.count, 5)), self.sizes)
 
@@ -150,7 +150,7 @@ def tasks(shop: Shop, queue: Queue, streams: int, think: float) -> None:
 
 
 async def _pause(microseconds: float) -> None:
-    """Let others run for so long; a loop's own timers are exact to a millisecond only."""
+    """Yield for so long; timers of an event loop are exact to a millisecond only."""
     end = time.perf_counter() + microseconds / 1e6
     while time.perf_counter() < end:
         await asyncio.sleep(0)

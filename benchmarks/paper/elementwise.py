@@ -1,9 +1,8 @@
 """Element-wise bandwidth: z = x + y in f16, safe and unchecked, beside torch, Triton and cuTile.
 
-Bytes counted are two reads and a write. Buffers rotate over a gibibyte, so that no cache serves
-them. Every library but torch has several tiles; its best one counts. Two tiles of ours are the
-library's own addition, with the hints that a search found for it: they cover all numbers with
-nothing left over, so no access has a mask.
+The bytes counted are two reads and a write. Buffers rotate over a gibibyte, so no cache serves
+them. Every library but torch has several tiles, and its best one counts. Two tiles of ours are the
+library's own addition, with tuned hints: they cover all elements exactly, so no access has a mask.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["BESIDE_TORCH", "SAFE", "TITLE", "TORCH", "run"]
 TITLE = "Element-wise addition: bandwidth"
 POWERS = (20, 22, 24, 26, 28)
 TILES = (2048, 4096, 8192, 16384)
-SEARCHED = {  # by tile: a load of 16 bytes for each thread, and no descriptors
+SEARCHED = {  # by tile: a 16-byte load for each thread, without TMA
     1024: {"num_worker_warps": 4, "occupancy": 16, "allow_tma": False},
     2048: {"num_worker_warps": 8, "occupancy": 8, "allow_tma": False},
 }
@@ -52,7 +51,7 @@ class Vectors:
         ]
 
     def candidate(self, name: str, runs: list[Callable[[], object]]) -> Candidate:
-        """A candidate whose first sum is checked; it is rounded once, so nothing may differ."""
+        """A candidate whose first sum is checked exactly; the sum is rounded once."""
 
         def error() -> float:
             z, x, y = self.sets[0]

@@ -1,4 +1,4 @@
-"""Candidates that differ only in a setting: the best one stands for its family."""
+"""Families of candidates that differ in one setting; the best one represents its family."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Best", "Families"]
 
 
 class Best(NamedTuple):
-    """The fastest of a family, and with which setting."""
+    """The fastest candidate of a family, and its setting."""
 
     seconds: float
     how: str
@@ -29,7 +29,7 @@ class Families:
         return name
 
     def best(self, found: Comparison) -> dict[str, Best]:
-        """The fastest of each family that was timed."""
+        """The fastest candidate of each timed family."""
         best: dict[str, Best] = {}
         for name, (family, how) in self._members.items():
             if name in found:

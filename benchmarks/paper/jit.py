@@ -1,7 +1,7 @@
-"""Compile time of the matrix product: front end, tileiras, loading, and a hit in the disk cache.
+"""Compile time of the matrix product: front end, tileiras, loading, and a disk cache hit.
 
-The front end goes from the syntax tree to bytecode with all checks, tileiras from bytecode to code
-for the GPU; both are medians of fresh runs. A hit is timed in processes of their own.
+The front end goes from the syntax tree to bytecode with all checks, tileiras from bytecode to GPU
+code; both are medians of fresh runs. A hit is timed in processes of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TITLE", "run"]
 TITLE = "Compile time"
 TARGET = "sm_90"
 TILES = ((128, 128, 64), (128, 256, 128), (256, 256, 128))  # the paper's
-WARPS = {(128, 256, 128): 8, (256, 256, 128): 8}  # of others, what tileiras chooses
+WARPS = {(128, 256, 128): 8, (256, 256, 128): 8}  # tileiras chooses for other tiles
 PRODUCTS = {"safe": kernels.gemm, "unchecked": kernels.gemm_unchecked}
 PAPER = (  # milliseconds of cuTile Rust on an RTX 5090
     ("safe, 128x128x64", "23.4", "181.8", "2.2"),
@@ -78,9 +78,9 @@ def _times(lab: Lab, function: Any, tile: dict[str, int]) -> tuple[float, float,
         fresh = Kernel(kernel.__wrapped__, kernel.options, kernel.hints, {})
         return fresh.specialized(wanted).bytecode
 
-    front_end()  # loads the compiler
+    front_end()  # imports the compiler
     front, bytecode = _median(front_end, 9)
-    find_toolchain()  # asks for its version, once
+    find_toolchain()  # queries its version, once
     back, cubin = _median(lambda: find_toolchain().assemble(bytecode, TARGET), 2)
     return front, back, _load(lab, cubin)
 
@@ -94,7 +94,7 @@ def _load(lab: Lab, cubin: bytes) -> float:
 
 
 def _median(run: Callable[[], Any], count: int) -> tuple[float, Any]:
-    """Milliseconds, and what the last run gave."""
+    """Milliseconds, and the result of the last run."""
     times, result = [], None
     for _ in range(count):
         start = time.perf_counter()

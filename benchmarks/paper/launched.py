@@ -1,9 +1,8 @@
-"""The library's product beside cuBLAS's, those two alone and in turns, by how they are launched.
+"""The library's product beside cuBLAS's, those two alone and in turns, by launch mode.
 
-Queued back to back, the stream is held until the host has filled it. One by one, events stand
-before and behind each product and nothing is queued ahead, so the time that the host needs for a
-call shows wherever the device waits for it. In a graph there is none; all products of one write one
-output, so that they run one after the other.
+Queued back to back, the stream is held until the host has filled it. One by one, events surround
+each product and nothing is queued ahead, so the host time of a call counts wherever the device
+waits for it. A graph excludes host time; all its products write one output, which orders them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["ALL", "CUBLAS", "LARGE", "LIBRARY", "TARGETS", "Launched"]
 
 CUBLAS, LIBRARY = "cuBLAS", "library"
 QUEUED, EAGERLY, IN_GRAPHS = "queued", "one by one", "in a graph"
-# Targets, by how products are launched.
+# Targets by launch mode.
 ALL = "products of 1024 to 16384, TFLOP/s of cuBLAS's, geometric mean"
 TARGETS = {
     QUEUED: ALL,
@@ -41,7 +40,7 @@ LARGE = "product of 8192, TFLOP/s of cuBLAS's"
 
 
 class Launched:
-    """Figures of all sizes, and the table that they stand in."""
+    """Figures of all sizes, and their table."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -54,7 +53,7 @@ class Launched:
         report.table(self._table)
 
     def measure(self, matrices: Matrices) -> dict[str, float]:
-        """One more size; the rates of both, queued."""
+        """Measure one more size; returns the rates of both, queued."""
         cells: list[str] = []
         queued: dict[str, float] = {}
         for way, time in _WAYS.items():
@@ -85,7 +84,7 @@ class Launched:
         print(self._table.to_text(), flush=True)
 
     def targets(self) -> None:
-        """All ways beside the target."""
+        """All launch modes beside the target."""
         large = self._ratios[QUEUED].get(8192, math.nan)
         self._report.target(Target(LARGE, Bound.AT_LEAST, 1.02, large))
         for way, what in TARGETS.items():
@@ -121,7 +120,7 @@ def _one_by_one(matrices: Matrices) -> Comparison:
 
 
 def _in_graphs(matrices: Matrices) -> Comparison:
-    lab, sets = matrices.lab, matrices.sets[::-1]  # the one that is checked comes last
+    lab, sets = matrices.lab, matrices.sets[::-1]  # the checked set comes last
     count = len(sets) * (1 if len(sets) > 2 else 2)
     out = matrices.sets[0][0]
     ours = graph_of([lambda s=s: matmul(s[1], s[2], out=out) for s in sets], count)

@@ -1,6 +1,6 @@
-"""The matrices of experiments with products, and the schedules that kernels walk them by.
+"""The matrices of the product experiments, and the schedules of their kernels.
 
-M = N = K, f16, random; small ones several times, so that the cache does not serve them.
+M = N = K, f16, random; small matrices come several times, so that no cache serves them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tilewright.bench import Candidate
 
 __all__ = ["SCHEDULES", "SMALL", "Matrices", "Schedule", "tflops"]
 
-LIMIT = 1e-3  # f16 in, f32 sums, f16 out is about 3e-4
-COLD = 240 << 20  # bytes of buffers to rotate over, so that the cache does not serve them
+LIMIT = 1e-3  # f16 in, f32 sums, f16 out give about 3e-4
+COLD = 240 << 20  # bytes of rotating buffers, so that no cache serves them
 GROUP = (8, 1)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a product is cut and walked; `blocks` None is one block a tile."""
+    """Partition and walk of a product; `blocks` None is one block a tile."""
 
     name: str
     tile: tuple[int, int]
@@ -34,14 +34,14 @@ class Schedule:
     peer: str = ""
 
     def cut(self, output: tw.Tensor) -> Any:
-        """The output as a kernel takes it."""
+        """The output with the partition that a kernel takes."""
         partition = output.partition(*self.tile)
         if self.blocks is None:
             return partition
         return partition.persistent(blocks=self.blocks, group=GROUP)
 
     def kernel(self, plain: Any, walked: Any, **options: Any) -> Any:
-        """The one of two kernels that this schedule needs, with its hints."""
+        """The kernel of two that this schedule needs, with its hints."""
         chosen = plain if self.blocks is None else walked
         return tw.kernel(**dict(self.hints), **options)(chosen)
 
@@ -104,5 +104,5 @@ class Matrices:
 
 
 def tflops(size: int, seconds: float) -> float:
-    """Arithmetic a second, in units of 10^12."""
+    """10^12 operations a second."""
     return 2 * size**3 / seconds / 1e12

@@ -1,9 +1,9 @@
 """Execution modes: N dependent launches of a small kernel, synchronised in different ways.
 
 A step adds two vectors of 2,048 f16 numbers in one block. Figures are microseconds a launch: the
-least and, in brackets, the median of the turns; all ways take turns. Building operations is inside
-the timer everywhere, except of course for a recorded graph; graphs of peers are captured by torch,
-the driver's is built of its own nodes.
+least and, in brackets, the median of the turns; all modes take turns. The timer includes building
+operations, except for a recorded graph. torch captures the graphs of peers; the driver's graph is
+built of its own nodes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(lab: Lab, report: Report) -> None:
 
 
 def _ways(lab: Lab, count: int) -> Iterator[tuple[str, Way]]:
-    """Each has tensors of its own: those of a graph are watched as one."""
+    """The modes of ours; each has its own tensors, since those of a graph are tracked as one."""
     alone, submitted, chained, awaited, recorded = (Additions(lab) for _ in range(5))
     yield "sync each", _calling(lambda: [alone.op().sync() for _ in range(count)])
     yield "submitted, one wait", _calling(lambda: _submit(submitted, count))
@@ -98,7 +98,7 @@ def _submit(additions: Additions, count: int) -> None:
 
 
 def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Way]]:
-    """Peers wait for each launch, put all on the stream and wait once, or replay a graph."""
+    """Peers wait for each launch, queue all and wait once, or replay a graph."""
     torch = lab.load("torch")
     wait = torch.cuda.ExternalStream(lab.stream.queue.number).synchronize
     peers = {name: prepare for name, prepare in additions.ways() if not name.startswith("ours")}
@@ -107,7 +107,7 @@ def _peers(lab: Lab, additions: Additions, count: int) -> Iterator[tuple[str, Wa
         graph = functools.cache(partial(_captured, lab, additions, name, prepare, count))
         yield f"{name}: sync each", _calling(partial(_each, once, wait, count))
         yield f"{name}: one wait", _calling(lambda run=together: (run()(), wait()))
-        if name != ONE_NODE:  # which is one
+        if name != ONE_NODE:  # which is a graph already
             yield f"{name}: graph", _calling(lambda run=graph: (run()(), wait()))
 
 
@@ -121,7 +121,7 @@ def _each(made: Callable[[], Any], wait: Callable[[], object], count: int) -> No
 def _captured(
     lab: Lab, additions: Additions, name: str, prepare: Prepare, count: int
 ) -> Callable[[], object]:
-    """The replay of a peer's graph; made when it is first run, before anything is timed."""
+    """The replay of a peer's graph, made on its first run, before any timing."""
     if name == FLOOR:
         return raw_graph(lab, [additions.raw()] * count, in_a_chain(count))
     return lab.captured([prepare(1)], count, here=True)
@@ -145,7 +145,7 @@ async def _turns(
 
 
 async def _works(report: Report, name: str, way: Way) -> bool:
-    """Run a way once; a peer that breaks must not cost the others."""
+    """Run a mode once; a failing peer must not stop the others."""
     try:
         await way()
     except Exception as error:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""Async overlap: a graph of 300 small launches beside W microseconds of host work, over and over.
+"""Async overlap: a graph of 300 small launches beside W microseconds of host work, repeatedly.
 
 `sync` waits for the graph and then works; `async` submits it, works, and then awaits it; `driver`
 does the same as `async` with the driver's own calls and no event loop. Figures are pipelines a
@@ -58,7 +58,7 @@ def run(lab: Lab, report: Report) -> None:
 
 
 def _ways(lab: Lab, nodes: int) -> dict[str, Step]:
-    """One pipeline with so much work of the host, in each way that there is."""
+    """One pipeline with so much host work, in each available mode."""
     additions = Additions(lab)
     graph = graph_of(additions.op, nodes)
 
@@ -100,7 +100,7 @@ async def _best(lab: Lab, ways: dict[str, Step], work: int) -> dict[str, float]:
 
 
 def spin(microseconds: float) -> None:
-    """Work of the host."""
+    """Busy host work."""
     end = time.perf_counter() + microseconds / 1e6
     while time.perf_counter() < end:
         pass

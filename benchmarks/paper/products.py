@@ -1,12 +1,13 @@
 """Matrix products: f16 in and out, sums in f32, M = N = K, random data; safe, unchecked and peers.
 
-"Library" is `kernels.matmul`, safe and with no check inside, as it chooses for itself. "Safe" and
-"unchecked" are twins, the second without any proof: with cuTile Python they share a few schedules,
-and the best of each counts. Then the twins, and the library and cuBLAS, are timed once more, two at
-a time and in turns, and those figures count. Small matrices rotate over more than the cache holds.
+"Library" is `kernels.matmul`, safe, without checks inside, and with its own configuration. "Safe"
+and "unchecked" are twins, the second without any proof: they share a few schedules with cuTile
+Python, and the best of each counts. The twins, and the library with cuBLAS, are then timed again in
+pairs and in turns, and those figures count. Small matrices rotate over more memory than the cache
+holds.
 
-Queued back to back the host's time does not show. Launched one by one, with an event before and
-behind each, it does where the device waits for the host; in a graph there is none.
+Products queued back to back exclude host time. Products launched one by one, with an event before
+and behind each, include it where the device waits for the host; a graph has none.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ PAPER = {  # TFLOP/s on a B200, sums in f16: safe, raw pointers, cuTile Python, 
     16384: (2127.3, 2130.7, 2108.8, 2193.2),
 }  # fmt: skip
 SAFE, UNCHECKED, CUTILE, TRITON = "safe", "unchecked", "cuTile Python", "Triton"
-# A target, beside those of `launched`.
+# A target beside those of `launched`.
 TWIN = "product of 8192, safe of unchecked"
 
 
@@ -51,7 +52,7 @@ def _candidates(matrices: Matrices, families: Families) -> Iterator[Candidate]:
             runs = [
                 lambda s=s, k=kernel, way=schedule: k(way.cut(s[0]), *s[1:]) for s in matrices.sets
             ]
-            runs[0]().close()  # all assemblers start now
+            runs[0]().close()  # starts all assemblers
             yield matrices.candidate(families.name(family, schedule.name), runs)
         if (peer := lab.peers.get(schedule.peer)) is not None:
             launches: list[Any] = [
@@ -90,12 +91,12 @@ def run(lab: Lab, report: Report) -> None:
     for size in (64,) if lab.is_quick else SIZES:
         matrices, families = Matrices(lab, size), Families()
         candidates = {one.name: one for one in _candidates(matrices, families)}
-        lab.timer(warmup=0.5).prepare(next(iter(candidates.values())).run)  # the clocks are up
+        lab.timer(warmup=0.5).prepare(next(iter(candidates.values())).run)  # raises the clocks
         effort = {"repetitions": 5 if size > 8192 else 11, "rounds": 4}
         found = compare(candidates.values(), timer=lab.timer(**effort))
         best = families.best(found)
         rates = {name: tflops(size, one.seconds) for name, one in best.items()}
-        rates |= launched.measure(matrices)  # those two alone, which heats less
+        rates |= launched.measure(matrices)  # two alone heat the GPU less
         for name, rate in rates.items():
             lines.setdefault(name, {})[size] = rate
         twins[size] = (
@@ -124,7 +125,7 @@ def run(lab: Lab, report: Report) -> None:
 
 
 def _twins(lab: Lab, candidates: dict[str, Candidate], families: Families, how: str) -> float:
-    """The rate of the safe product by that of its twin: two alone, in turns, by the round."""
+    """The rate of the safe product relative to its twin: the two alone, in turns, by round."""
     pair = [families.name(family, how) for family in (SAFE, UNCHECKED)]
     found = compare(
         [Candidate(name, candidates[name].run) for name in pair],

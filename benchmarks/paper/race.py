@@ -1,8 +1,8 @@
-"""The race example: heads permuted with two indices swapped in the place that is written.
+"""The race example: heads permuted with two indices swapped in the store.
 
-Ours is refused, and each of its two faults is named: two blocks write one piece, and the swapped
-index leaves its axis. Written with pointers, which nobody checks, it compiles in both languages:
-the CPU device names two blocks that race, and on the GPU Triton's result changes from run to run.
+Our kernel is refused, and both of its faults are named: two blocks write one piece, and the swapped
+index leaves its axis. Written with unchecked pointers, the kernel compiles in both languages: the
+CPU device names two racing blocks, and on the GPU Triton's result changes from run to run.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ PAPER = "17 to 35 %"
 
 
 def run(lab: Lab, report: Report) -> None:
-    table = Table("What becomes of it", ("written as", "answer"))
+    table = Table("Outcome", ("written as", "answer"))
     for name, attempt in _attempts().items():
         table.add(name, _answer(attempt))
-    with suppress(
-        TilewrightError
-    ):  # a stream tells of the race as well, and nobody else shall hear
+    with suppress(TilewrightError):  # the stream reports the race as well
         tw.Device("cpu").stream.sync()
     report.table(table)
     print(table.to_text(), flush=True)
@@ -65,7 +63,7 @@ def _attempts() -> dict[str, Callable[[], object]]:
 
 
 def _answer(attempt: Callable[[], object]) -> str:
-    """What we say, on one line, without folders."""
+    """Our message on one line, without folders."""
     try:
         attempt()
     except TilewrightError as error:
