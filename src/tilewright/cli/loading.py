@@ -177,7 +177,7 @@ def _words(error: BaseException) -> str:
     """The text of an exception, whose class may be the user's."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 (so may its method)
+    except Exception:  # noqa: BLE001 (a faulty `__str__`)
         return "(it has no text that can be shown)"
 
 

@@ -100,7 +100,7 @@ def shown(value: Any) -> str:
     """An argument as an error message shows it."""
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 (its own, or of an integer with thousands of digits)
+    except Exception:  # noqa: BLE001 (a faulty `__repr__`, or an int of thousands of digits)
         return f"an object of type {type(value).__name__}"
 
 
@@ -109,7 +109,7 @@ def whole_number(caller: str, name: str, value: Any) -> int:
     try:
         if not isinstance(value, bool):
             return int.__index__(as_index(value))  # a plain `int`, never a subclass
-    except Exception:  # noqa: BLE001 (of an object's own `__index__`: it is refused below)
+    except Exception:  # noqa: BLE001 (a faulty `__index__` is refused below)
         pass
     raise tw.LaunchError(f"`{name}` of {caller} is a whole number, not {shown(value)}")
 
@@ -120,7 +120,7 @@ def real_number(caller: str, name: str, value: Any) -> float:
         raise tw.LaunchError(f"`{name}` of {caller} is a number, not {shown(value)}")
     try:
         return float(value)
-    except Exception:  # noqa: BLE001 (of an object's own, or of an integer that no float holds)
+    except Exception:  # noqa: BLE001 (a faulty `__float__`, or an int beyond f64)
         raise tw.LaunchError(f"`{name}` of {caller} is a number, not {shown(value)}") from None
 
 
