@@ -75,9 +75,9 @@ def nested_ops(op: Op) -> Iterator[Op]:
 
 
 def containing_ops(function: Function, inner: Container[Op]) -> set[Op]:
-    """Find the ops that have one of these in their regions, at any depth."""
+    """Return the ops whose regions contain one of these, at any depth."""
     found: set[Op] = set()
-    for op in reversed(tuple(function.walk())):  # nested ops come before the op around them
+    for op in reversed(tuple(function.walk())):  # nested ops before the enclosing op
         if any(one in inner or one in found for block in op.regions for one in block.ops):
             found.add(op)
     return found

@@ -1,8 +1,7 @@
-"""Functions of single elements on large arrays, a piece at a time.
+"""Element-wise functions on large arrays, applied a piece at a time.
 
-A function that makes several arrays on its way to the result is limited by memory where those do
-not stay in a cache: each is new, and the system hands out its pages one by one. In pieces the same
-few kilobytes are used again and again.
+A function with several temporary arrays is bound by memory where these exceed the cache: each one
+is freshly allocated, and the system maps its pages one by one. Pieces reuse the same few kilobytes.
 """
 
 from __future__ import annotations
@@ -16,16 +15,15 @@ import numpy as np
 
 __all__ = ["in_pieces"]
 
-Array = Any  # an array, or a NumPy scalar where all elements are alike
+Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _PIECE = 1 << 14  # elements
 
 
 def in_pieces(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of the same values that holds little at a time.
+    """Return an equivalent function with small temporary arrays.
 
-    It computes each element from those at the same place. Operands have one rank or are scalars,
-    and are broadcast.
+    The function must be element-wise. Operands have one rank or are scalars, and are broadcast.
     """
 
     @wraps(function)
@@ -39,7 +37,7 @@ def in_pieces(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _piecewise(function: Callable[..., Array], operands: tuple[Array, ...]) -> Array:
-    """Along the first axis that has more than one element; never along others."""
+    """Apply a function to slices along the first axis of more than one element."""
     shape = np.broadcast_shapes(*(operand.shape for operand in operands))
     axis = next(axis for axis, extent in enumerate(shape) if extent > 1)
     extent, step = shape[axis], max(_PIECE * shape[axis] // prod(shape), 1)

@@ -31,9 +31,9 @@ def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
 
 
 def neighbours(ufunc: np.ufunc, source: Array) -> Array:
-    """Combine the few elements along the last axis, one behind the other.
+    """Combine the few elements along the last axis, one after the other.
 
-    NumPy begins its loop anew for every result, which costs more than so short a loop.
+    NumPy starts its inner loop for every result, which costs more than so short a loop.
     """
     found = source[..., 0]
     for place in range(1, source.shape[-1]):

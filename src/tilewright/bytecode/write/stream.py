@@ -1,7 +1,6 @@
 """Primitives of Tile IR bytecode: varints, fixed-width arrays, padding.
 
-Each primitive of the format is a method of `ByteStream`; the writers decide the meaning of
-the numbers.
+Each primitive of the format is a method of `ByteStream`; the writers interpret the numbers.
 """
 
 from __future__ import annotations

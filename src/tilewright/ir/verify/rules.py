@@ -77,16 +77,16 @@ class TileClass:
 
 # --- classes that several tables name -------------------------------------------------------------
 
-FLOAT = TileClass(FLOATS)  # any, those that are only stored too
+FLOAT = TileClass(FLOATS)  # including storage-only formats
 INTEGER = TileClass(INTEGERS)  # any but i4
-INTEGER_OR_I4 = TileClass(INTEGERS | {Element.I4})  # of ops that i4 is computed by
+INTEGER_OR_I4 = TileClass(INTEGERS | {Element.I4})  # operands of ops that compute in i4
 SCALAR_INTEGER = TileClass(INTEGERS, rank=0)  # an index or a bound
 NUMBER = TileClass(NUMBERS)  # any but i4
 TRUTH = TileClass(frozenset({Element.I1}))  # a mask or a condition for each element
-BYTES = TileClass(frozenset({Element.I8}))  # packed elements too
+BYTES = TileClass(frozenset({Element.I8}))  # also packed elements
 POINTERS = TileClass(pointers=True)  # one for each element
-POINTER = TileClass(pointers=True, rank=0)  # to one place
-ANY_ELEMENT = TileClass(NUMBERS | {Element.I4}, pointers=True)  # what a tile can hold at all
+POINTER = TileClass(pointers=True, rank=0)  # a single address
+ANY_ELEMENT = TileClass(NUMBERS | {Element.I4}, pointers=True)  # every legal element of a tile
 
 
 def values_of(op: Op, name: str) -> tuple[Value, ...]:

@@ -42,8 +42,8 @@ from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI, Reduce, Scan
 
 __all__ = ["RULES"]
 
-_FEW = 8  # elements that are combined one by one, where there are
-_MANY = 1024  # of them in all
+_FEW = 8  # longest axis whose elements are combined one by one
+_MANY = 1024  # fewest elements of such a tile
 
 _UFUNCS: dict[type[Op], np.ufunc] = {
     AddF: np.add, AddI: np.add, MulF: np.multiply, MulI: np.multiply,
