@@ -78,7 +78,7 @@ class LaunchError(TilewrightError):
 
 
 class BorrowError(TilewrightError):
-    """An operation wants memory that another, not yet submitted, operation holds."""
+    """An operation conflicts with a borrow of another one that is not submitted yet."""
 
 
 class MovedError(TilewrightError):

@@ -46,7 +46,7 @@ class UnseenFile(SourceFile):
 
 
 def cell_width(character: str) -> int:
-    """How many terminal cells a character takes."""
+    """Number of terminal cells of a character."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

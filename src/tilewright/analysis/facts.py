@@ -17,8 +17,8 @@ RULES: dict[type[Op], Rule] = {**SCALAR_RULES, **CONTROL_RULES}
 def analyse(function: Function, *, asks_launch: bool = True) -> Dataflow:
     """Find the term of every scalar integer of a function, and the facts at each of its checks.
 
-    `asks_launch` says that launches with an empty axis which guarded code relies on run another
-    variant; without it such code is analysed with the axis empty.
+    With `asks_launch`, guarded code may assume that its axes are not empty, since a launch with an
+    empty one runs another variant; without it the code is analysed with the axis empty.
     """
     flow = Dataflow(RULES, asks_launch=asks_launch)
     flow.run(function)

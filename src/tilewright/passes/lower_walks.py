@@ -137,7 +137,7 @@ def _numbering(
 def _ordered(
     emit: Integers, number: Value, counts: tuple[Value, ...], order: tuple[int, ...]
 ) -> tuple[Value, ...]:
-    """Coordinates of a number when the axes vary as an order says, the last one fastest."""
+    """Coordinates of a number when the axes vary in the given order, the last one fastest."""
     axes = [max(axis, ~axis) for axis in order]
     places = _row_major(emit, number, tuple(counts[axis] for axis in axes))
     found = dict(zip(axes, places, strict=True))
