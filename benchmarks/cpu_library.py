@@ -1,9 +1,9 @@
-"""Every function of the library on the CPU device, beside NumPy doing the same.
+"""Every library function on the CPU device, beside its NumPy equivalent.
 
-Shapes are drawn by `--seed`, with inputs of about `--elements`: a wide draw of rows and columns, so
-few long rows come up as well as many short ones. A launch and the wait for it is timed with its
-output given; both sides take turns, and the figure of each is its best. Results are compared first.
-NumPy computes in f32 throughout; where inputs are f16 it converts them before and after.
+`--seed` draws shapes, with inputs of about `--elements`: rows and columns vary widely, from few
+long rows to many short ones. A time includes a launch with `out=` and the wait for it; both sides
+take turns, and the figure of each is its best. Results are compared first. NumPy computes in f32
+throughout; f16 inputs are converted before and after.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tilewright.bench import Report, Table
 from tilewright.kernels.reference import attention as exact
 
 RESULTS = Path(__file__).parent / "results" / "cpu_library.json"
-FACTOR = 20  # times NumPy's time, beyond which a function is named
+FACTOR = 20  # multiple of NumPy's time beyond which a function is named
 Array = np.ndarray[Any, Any]
 
 
 class Case(NamedTuple):
-    """One call: the launch, what it gives, and NumPy's side of it."""
+    """One call: the launch, its result, and the NumPy equivalent."""
 
     name: str
     what: str
@@ -38,18 +38,18 @@ class Case(NamedTuple):
 
 
 class Draw:
-    """Arrays of random shapes, of about as many elements each."""
+    """Arrays of random shapes with about the same number of elements."""
 
     def __init__(self, seed: int, elements: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.elements = elements
 
     def extent(self, low: int, high: int) -> int:
-        """A whole number, as likely in each octave."""
+        """A random integer, uniform over octaves."""
         return round(2 ** self.rng.uniform(math.log2(low), math.log2(high)))
 
     def matrix(self, low: int = 16, high: int = 16384) -> Array:
-        """Rows and columns, of which there are `low` to `high`."""
+        """A matrix with `low` to `high` columns."""
         columns = min(self.extent(low, high), self.elements)
         return self.floats(max(self.elements // columns, 1), columns)
 
@@ -58,11 +58,11 @@ class Draw:
         return self.rng.standard_normal(shape, np.float32)
 
     def heads(self, *shape: int) -> Array:
-        """The same in f16."""
+        """Normally distributed numbers in f16."""
         return self.floats(*shape).astype(np.float16)
 
     def integers(self, high: int, *shape: int) -> Array:
-        """Numbers below `high`."""
+        """Integers below `high`."""
         return self.rng.integers(0, high, shape, np.int32)
 
 
@@ -301,7 +301,7 @@ def of_heads(draw: Draw) -> Iterator[Case]:
 
 
 def made(tensor: tw.Tensor) -> tw.DeviceOp[Any]:
-    """A tensor whose contents are there: reading any of it waits for all of it."""
+    """Wait for the contents of a tensor: reading a part waits for all."""
     tensor.reshape(tensor.size)[:1].numpy()
     return tw.value(tensor)
 
@@ -325,7 +325,7 @@ def of_creation(draw: Draw) -> Iterator[Case]:
 
 
 FAMILIES = (of_elements, of_reductions, of_rows, of_products, of_heads, of_creation)
-DRAWN = ("dropout", "rand", "randn")  # other numbers than NumPy's
+DRAWN = ("dropout", "rand", "randn")  # random numbers that differ from NumPy's
 
 
 # --- measuring -------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def check(case: Case) -> None:
-    """Results up to what f16 and sums in another order allow."""
+    """Whether results agree within the rounding of f16 and of another order of sums."""
     found, expected = case.launch().sync(), case.numpy()
     if case.name in DRAWN:
         return

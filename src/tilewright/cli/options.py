@@ -139,7 +139,7 @@ def read_settings(signature: Signature, settings: Sequence[str]) -> dict[str, An
 
 
 def _lowest_extents(signature: Signature) -> dict[str, int]:
-    """The least number for each name that an axis has: a tensor may be empty, a tile may not."""
+    """The least value of each dim that names an axis: a tensor may be empty, a tile may not."""
     found = {dim: 0 for _, _, dim in signature.named_axes() if isinstance(dim, str)}
     for output in signature.cut_outputs:
         found.update((dim, 1) for dim in output.dims if isinstance(dim, str))
@@ -155,7 +155,7 @@ def _read_setting(kind: type, text: str) -> Any:
 
 
 def _read_member(kind: type[Enum], text: str) -> Enum:
-    """A member of an enum: by its name, else by its value, as long as only one has it."""
+    """A member of an enum by its name, else by its value if that is unique."""
     if text in kind.__members__:
         return kind[text]
     values = {one: str(one.value) for one in kind if type(one.value) in (bool, int, float, str)}

@@ -152,7 +152,7 @@ def in_parts(config: Config, x: tw.Tensor) -> dict[str, int]:
 
 
 def rows_at_once(x: tw.Tensor, rows: int, part: int) -> int:
-    """Rows of a tile with this many columns, for a kernel that takes them one by one on a GPU."""
+    """Rows of a tile with so many columns, for a kernel that takes single rows on a GPU."""
     return large_tiles.row_parts(rows, part)[0] if on_cpu(x) else 1
 
 

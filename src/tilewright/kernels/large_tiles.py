@@ -1,10 +1,10 @@
-"""How kernels are cut for the CPU, where a block costs much and an element little.
+"""Tile configurations of the library on the CPU, where a block costs much and an element little.
 
-A block there is a sequence of NumPy calls. Each takes about a microsecond whatever the tile, so a
-tile has as many elements as make that small beside the work, and as caches still hold. Shapes alone
-decide, not how many cores there are: a sum is made in the same order on every machine.
+A block on the CPU is a sequence of NumPy calls. Each call takes about a microsecond for any tile,
+so a tile has enough elements to make that overhead small, and few enough to fit the caches. Only
+shapes decide, never the number of cores, so sums have the same order on every machine.
 
-Configurations have the names that `cutting` says. Each is legal for every shape.
+Configurations have the fields of `cutting`. Every configuration is legal for every shape.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ CPU = "cpu"
 TILE = 1 << 16
 # Elements along each side of a square tile.
 EDGE = 256
-# Keys of a tile that meets one query, and how many blocks read all of them.
+# One query: a tile of keys, and the number of blocks that share all keys.
 SPLIT = Config.of(BN=512, BLOCKS=8)
-BLOCKS = 16  # that share what is reduced to one number
-LONGEST_SUM = 1024  # elements that are added one behind the other
-WIDEST = 4096  # columns of a tile along which nothing is reduced
-DEPTH = 1024  # of the sums of a product
+BLOCKS = 16  # blocks that share a reduction to one number
+LONGEST_SUM = 1024  # elements summed in sequence
+WIDEST = 4096  # columns of a tile without a reduction along them
+DEPTH = 1024  # elements of K in a tile of a product
 
 
 def on_cpu(x: tw.Tensor) -> bool:
-    """Whether a tensor is cut by the rules of this page."""
+    """Whether the rules of this module apply to a tensor."""
     return x.device.target == CPU
 
 
 def tile_for(x: tw.Tensor, on_gpus: int) -> int:
-    """Elements of a tile, where any number would do: as many as GPUs want, or the CPU."""
+    """The default number of elements of a tile, on GPUs or on the CPU."""
     return TILE if on_cpu(x) else on_gpus
 
 
@@ -66,45 +66,45 @@ def power_of_two(extent: int) -> int:
 
 
 def row_parts(count: int, width: int, most: int = TILE) -> tuple[int, int]:
-    """Rows and columns of a tile: all of a row, or at least a part, and as many rows as fit."""
+    """Rows and columns of a tile: a whole row, or at least a part, and as many rows as fit."""
     part = min(power_of_two(width), most)
     return min(TILE // part, power_of_two(count)), part
 
 
 @lru_cache(maxsize=1024)
 def rows(count: int, width: int) -> Config:
-    """BM and PART of a kernel that needs all of a row."""
+    """BM and PART of a kernel that needs a whole row."""
     together, part = row_parts(count, width)
     return Config.of(BM=together, PART=part)
 
 
-# BM and PART of a kernel that treats every element by itself.
+# BM and PART of an element-wise kernel.
 elements = rows
 
 
 @lru_cache(maxsize=1024)
 def line(length: int) -> Config:
-    """PART of such a kernel on tensors that lie in one piece."""
+    """PART of an element-wise kernel on contiguous tensors."""
     return Config.of(BM=1, PART=min(power_of_two(length), TILE))
 
 
 @lru_cache(maxsize=1024)
 def spans(count: int, width: int) -> Config:
-    """BM, PART and SPAN of a kernel along rows that may be cut between blocks."""
+    """BM, PART and SPAN of a reduction along rows that may be split between blocks."""
     together, part = row_parts(count, width)
     return Config.of(BM=together, PART=part, SPAN=_span(-(-count // together), -(-width // part)))
 
 
 @lru_cache(maxsize=1024)
 def scans(count: int, width: int) -> Config:
-    """The same of running sums."""
+    """BM, PART and SPAN of running sums."""
     together, part = row_parts(count, width, LONGEST_SUM)
     return Config.of(BM=together, PART=part, SPAN=_span(-(-count // together), -(-width // part)))
 
 
 @lru_cache(maxsize=1024)
 def columns(outer: int, count: int, width: int) -> Config:
-    """BK, PART and SPAN of a kernel along the second of three axes."""
+    """BK, PART and SPAN of a reduction along the second of three axes."""
     together = min(power_of_two(width), WIDEST)
     part = min(power_of_two(count), TILE // together, LONGEST_SUM)
     span = _span(outer * -(-width // together), -(-count // part))
@@ -113,7 +113,7 @@ def columns(outer: int, count: int, width: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def gradients(count: int, width: int) -> Config:
-    """ROWS, STEP and PART of a kernel that adds up what its rows give."""
+    """ROWS, STEP and PART of a kernel that accumulates over its rows."""
     together, part = row_parts(count, width)
     return Config.of(ROWS=together, STEP=together, PART=part)
 
@@ -134,14 +134,14 @@ def products(m: int, n: int, k: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def few_rows(m: int, n: int, k: int) -> Config:
-    """BM, BN, BK and FOLDS of a product of few rows: weights are read as they lie."""
+    """BM, BN, BK and FOLDS of a product of few rows; weights are read in their own layout."""
     across, depth = row_parts(n, max(k, 16), WIDEST)
     return Config.of(BM=power_of_two(m), BN=across, BK=depth, FOLDS=1)
 
 
 @lru_cache(maxsize=1024)
 def scores(queries: int, length: int) -> Config:
-    """BM and BN of attention: all queries and keys that a tile of scores has room for."""
+    """BM and BN of attention: all queries and keys that a tile of scores can hold."""
     rows, keys = (max(16, min(power_of_two(extent), EDGE)) for extent in (queries, length))
     return Config.of(BM=rows, BN=keys, WALK=False)
 
@@ -154,6 +154,6 @@ def _edge(extent: int) -> int:
 
 
 def _span(blocks: int, parts: int) -> int:
-    """Tiles of a block, a power of two: four or all, unless blocks are enough with more."""
+    """Tiles for each block, a power of two: at least four or all, more where blocks suffice."""
     wanted = max(BLOCKS // blocks, 1)
     return power_of_two(max(-(-parts // wanted), min(4, parts)))

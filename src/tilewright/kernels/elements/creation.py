@@ -67,7 +67,7 @@ def normal(z: Mut[T, B], first: u64, seed: u64, *, IS_DOUBLE: Const[bool] = Fals
 
 
 def _cut(line: tw.Tensor) -> Any:
-    """A line in tiles."""
+    """A line partitioned into tiles."""
     return line.partition(tile_for(line, TILE))
 
 

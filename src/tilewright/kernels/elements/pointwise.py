@@ -154,7 +154,7 @@ def dropout_groups(
     z: Mut[T, Cut[N, B]], x: Ref[T, N], share: f32, scale: f32, seed: u64, first: u64,
     *, EXACT: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """The same of several groups to a block, whose random numbers are made at once."""
+    """Dropout of several groups in a block, whose random numbers are made at once."""
     tw.static_assert(B % GROUP == 0)
     i = z.index[0]
     places = first + u64(i) * (B // WORDS) + tw.arange(B // WORDS).astype(u64)
@@ -165,7 +165,7 @@ def dropout_groups(
 
 
 def _beside(one: Any, two: Any) -> Any:
-    """Of each group the numbers of the elements of two neighbouring words."""
+    """The random numbers of two neighbouring words of each group, side by side."""
     groups = one.shape[0] // LANES
     return tw.cat((one.reshape(groups, 1, LANES), two.reshape(groups, 1, LANES)), axis=1)
 

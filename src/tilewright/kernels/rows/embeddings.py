@@ -40,7 +40,7 @@ def embedding_rows(
 def embedding_gathered(
     z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]
 ) -> None:
-    """The same of BM rows at once, element by element."""
+    """`z[m] = table[ids[m]]` of BM rows at once, element by element."""
     i, j = z.index
     rows = ids.partition(BM)[i].reshape(BM, 1)
     z.store(table.gather(rows, (j * BN + tw.arange(BN)).reshape(1, BN)))
