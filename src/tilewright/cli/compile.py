@@ -59,7 +59,7 @@ class CompileResult:
     show_default=True,
     help="Output of the last stage to run.",
 )
-@click.option("--remarks", "with_remarks", is_flag=True, help="Show what tileiras chose by line.")
+@click.option("--remarks", "with_remarks", is_flag=True, help="Show tileiras choices by line.")
 @click.option("--all", "is_all", is_flag=True, help="All kernels of FILE, each in its usual case.")
 @json_option
 @click.pass_obj

@@ -66,8 +66,8 @@ def check_axes(
         dtypes = (tensor.dtype,)
         if tensor.ndim != len(axes.split()):
             raise tw.LaunchError(
-                f"`{name}` of {caller} has the axes ({', '.join(axes.split())}), and one of shape"
-                f" {tensor.shape} has not"
+                f"`{name}` of {caller} has the axes ({', '.join(axes.split())}), not shape"
+                f" {tensor.shape}"
             )
     check_one_device(caller, **tensors)
 

@@ -171,7 +171,7 @@ def rope(
     if x.ndim != 4 or x.shape[3] < 2 or x.shape[3] % 2:
         raise tw.LaunchError(
             "`x` of rope has the axes (sequence, head, place, channel), the channels an even"
-            f" number, and one of shape {x.shape} has not"
+            f" number, not shape {x.shape}"
         )
     batch, heads, places, channels = x.shape
     rows = cosines.shape[0] if isinstance(cosines, tw.Tensor) and cosines.ndim else 0
