@@ -56,6 +56,7 @@ def prepare_keys(
     cosines: Ref[f32, P, HALF], sines: Ref[f32, P, HALF], start: Ref[i32],
 ) -> None:  # fmt: skip
     """Rows `start` to `start + S` of both caches; a single token is a prompt of one."""
+    tw.require(P >= L)  # the tables have an angle for every row of the caches
     half = D // 2
     halves, whole = k.partition(1, 1, half), v.partition(1, 1, D)
     first = start.item()

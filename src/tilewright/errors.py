@@ -193,7 +193,7 @@ class CacheWarning(UserWarning):
 
 
 class ExtentWarning(UserWarning):
-    """The extent of an output is tied to no extent of the inputs that it is computed from."""
+    """The extent of an output is tied to no extent of its inputs, or an input's to no output's."""
 
 
 class PaddingWarning(UserWarning):

@@ -173,7 +173,7 @@ class Kernel:
         The globals, helpers and closures are those of the moment of the call.
         """
         compiled = self._compile(specialization, placement)
-        self._extents.tell(self.source, compiled.untied)
+        self._extents.tell(self.source, self.signature, compiled.untied)
         return compiled
 
     def _compile(self, specialization: Specialization, placement: Placement) -> CompiledKernel:
@@ -219,7 +219,7 @@ class Kernel:
                 self._executables.forget(key, found)
                 found = self._executables.get(key, make)
             if found.captures.are_current():
-                self._extents.tell(self.source, found.facts.untied)
+                self._extents.tell(self.source, self.signature, found.facts.untied)
                 return found
         raise AssertionError("counting has no end")
 

@@ -125,6 +125,104 @@ def test_what_to_write(kernel, advice):
     assert told(kernel) == [advice]
 
 
+# --- inputs beside an output that is tied ---------------------------------------------------------
+
+
+def beside(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    i = z.index[0]
+    z.store(x.partition(B)[i] + y.partition(B)[i])
+
+
+def gathered_beside(z: Mut[f32, Cut[M, Literal[1]], Cut[N, B]], x: Ref[f32, M, N], y: Ref[f32, K]):
+    i, j = z.index
+    z.store(x.partition(1, B)[i, j] * y.gather(i) + y.gather(j * B + tw.arange(B))[None, :])
+
+
+def fixed_beside(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, Literal[100]]) -> None:
+    i = z.index[0]
+    z.store(x.partition(B)[i] + y.partition(B)[i])
+
+
+def walked_beside(z: Mapped[f32, Cut[M, BM], Cut[N, BN]], x: Ref[f32, M, N], y: Ref[f32, M, K]):
+    for at in z.indices():
+        i, j = at
+        z.store(x.partition(BM, BN)[i, j] + y.partition(BM, BN)[i, j], at)
+
+
+def cut_otherwise(z: Mut[f32, Cut[N, Literal[1]]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    i = z.index[0]
+    z.store(x.partition(1)[i] + tw.sum(y.partition(8)[i], axis=0, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "advice"),
+    [
+        (beside, "`y: Ref[f32, N]`"),
+        (gathered_beside, "`y: Ref[f32, M]`"),
+        (fixed_beside, "`y: Ref[f32, N]`"),
+        (walked_beside, "`y: Ref[f32, M, N]`"),
+        (cut_otherwise, "`tw.require(z.shape[0] == tw.cdiv(y.shape[0], 8))`"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_to_write_of_an_input(kernel, advice):
+    assert told(kernel) == [advice]
+
+
+def test_a_short_input_is_read_as_padding_and_the_warning_says_so():
+    """Every launch check holds: both axes have as many tiles."""
+    kernel = tw.kernel(beside)
+    z, x, y = tw.zeros((16,), f32), tw.ones((16,), f32), tw.ones((13,), f32)
+    with pytest.warns(ExtentWarning) as caught:
+        kernel(z.partition(8), x, y).sync()
+    assert z.numpy().tolist() == [2] * 13 + [1] * 3
+    assert str(caught[0].message) == (
+        "kernel `beside`: nothing ties the extents of `y` to those of its outputs, so a launch may "
+        "leave out the end of an input, or read padding behind it, and nothing tells; write "
+        "`y: Ref[f32, N]`"
+    )
+
+
+def required_beside(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    tw.require(K == N)
+    i = z.index[0]
+    z.store(x.partition(B)[i] + y.partition(B)[i])
+
+
+def longer_beside(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    tw.require(y.shape[0] >= N)
+    z.store(x.load_like(z) + y.gather(z.rows[0] + tw.arange(B)))
+
+
+def alike_beside(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    z.store(x.load_like(z) + y.load_like(z))
+
+
+def group_for_each_piece(z: Mut[f32, Cut[N, B]], x: Ref[f32, N], y: Ref[f32, K]) -> None:
+    """A single element is checked: there is no padding to read."""
+    z.store(x.load_like(z) * y.partition(1)[z.index[0]])
+
+
+def tied_by_another_output(
+    z: Mut[f32, Cut[N, B]], w: Mut[f32, Cut[K, B]], x: Ref[f32, N], y: Ref[f32, K]
+) -> None:
+    i = z.index[0]
+    z.store(x.partition(B)[i])
+    w.store(y.partition(B)[i])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [required_beside, longer_beside, alike_beside, group_for_each_piece, tied_by_another_output],
+    ids=lambda kernel: kernel.__name__,
+)
+def test_inputs_that_need_no_word(kernel):
+    assert told(kernel) == []
+
+
+# --- outputs that need no word --------------------------------------------------------------------
+
+
 def filled(z: Mut[f32, B]) -> None:
     z.store(tw.full((B,), 1.0, f32))
 

@@ -1,10 +1,11 @@
-"""Tells of outputs whose extents tie to nothing, once for each kernel."""
+"""Tells of parameters whose extents tie to nothing, once for each kernel."""
 
 from __future__ import annotations
 
 import warnings
 
 from tilewright.errors import ExtentWarning
+from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.source.capture import SourceFunction
 
 __all__ = ["ExtentTeller"]
@@ -18,19 +19,34 @@ class ExtentTeller:
     def __init__(self) -> None:
         self._has_told = False
 
-    def tell(self, source: SourceFunction, untied: tuple[tuple[str, str], ...]) -> None:
-        """Warn of the outputs, at the line of the first of them."""
+    def tell(
+        self, source: SourceFunction, signature: Signature, untied: tuple[tuple[str, str], ...]
+    ) -> None:
+        """Warn of the outputs, and of inputs beside outputs that are tied, at the first line."""
         if not untied or self._has_told:
             return
-        names = ", ".join(f"`{name}`" for name, _ in untied)
-        text = (
-            f"kernel `{source.name}`: nothing ties the extents of {names} to those of its inputs, "
-            f"so a launch may leave out the end of an input, or write beyond what it gives, and "
-            f"nothing tells; write {'; '.join(way_out for _, way_out in untied)}"
-        )
+        written = {param.name for param in signature.cut_outputs}
+        outputs = [(name, way_out) for name, way_out in untied if name in written]
+        inputs = [(name, way_out) for name, way_out in untied if name not in written]
+        texts = []
+        if outputs:
+            loss = "leave out the end of an input, or write beyond what it gives"
+            texts.append(_told(outputs, "inputs", loss))
+        if inputs:
+            loss = "leave out the end of an input, or read padding behind it"
+            texts.append(_told(inputs, "outputs", loss))
+        text = f"kernel `{source.name}`: {'; '.join(texts)}"
         line = _line_of(source, untied[0][0])
         warnings.warn_explicit(text, ExtentWarning, source.file.path, line)
         self._has_told = True  # if it was raised, it is raised again
+
+
+def _told(untied: list[tuple[str, str]], others: str, loss: str) -> str:
+    names = ", ".join(f"`{name}`" for name, _ in untied)
+    return (
+        f"nothing ties the extents of {names} to those of its {others}, so a launch may {loss}, "
+        f"and nothing tells; write {'; '.join(way_out for _, way_out in untied)}"
+    )
 
 
 def _line_of(source: SourceFunction, name: str) -> int:

@@ -1,10 +1,11 @@
-"""Outputs whose extents tie to nothing, though blocks find by their index what they read.
+"""Outputs and inputs whose extents tie to nothing, though one index finds places of both.
 
 A block's place along an axis of an output is a number from 0 to below the axis's tiles. Where that
 very number indexes an axis of an input, the two axes belong together; if nothing says so, a launch
 with an output that is too small leaves out the end of the input, and one with an output that is a
 little too large writes padding behind it. An axis is tied by its `Cut`, by `load_like` and by any
-`tw.require` about its extent.
+`tw.require` about its extent. Where an output is tied to one input and another is read at the same
+places, the other input ties to nothing: a smaller one is read as padding.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ class _Read:
     axis: int
     tile: int
     is_plain: bool  # tiles lie side by side
+    is_masked: bool = False  # a place outside reads padding, and is not refused
+
+    @property
+    def may_be_padded(self) -> bool:
+        """Whether a launch reads beyond the axis without a refusal: single elements are checked."""
+        return self.is_masked or self.tile > 1
 
     @property
     def extent(self) -> str:
@@ -64,22 +71,49 @@ def untied_extents(
     specialization: Specialization,
     checks: tuple[LaunchCheck, ...],
 ) -> tuple[tuple[str, str], ...]:
-    """The outputs that have such an axis, each with what its author could write."""
+    """The parameters that have such an axis, each with what its author could write."""
     specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
     tied = set(_required(signature, checks))
     tied |= set(_tied_by_grid(signature, specs, tied))
     finder = _Finder(definitions(function), signature, specs)
-    found: dict[str, dict[int, _Read]] = {}
-    for (name, axis), read in finder.pairs(function):
-        param = signature.by_name[name]
-        assert isinstance(param, TensorParam)
-        if param.extents[axis] is None and (name, axis) not in tied:
-            best = found.setdefault(name, {}).setdefault(axis, read)
+    outputs: dict[str, dict[int, _Read]] = {}
+    inputs: dict[str, dict[int, tuple[Axis, _Read]]] = {}
+    for axes, read in finder.meetings(function):
+        loose = [(name, axis) for name, axis in axes if _is_loose(signature, tied, name, axis)]
+        for name, axis in loose:
+            best = outputs.setdefault(name, {}).setdefault(axis, read)
             if not _is_cut_alike(specs[name], axis, best):
-                found[name][axis] = read
-    return tuple(
-        (name, _way_out(source, signature, specs[name], name, axes)) for name, axes in found.items()
-    )
+                outputs[name][axis] = read
+        cut = next((at for at in axes if _extent_of(signature, at) is not None), None)
+        is_settled = bool(loose) or not read.may_be_padded
+        if cut is not None and not is_settled and not _is_tied(signature, tied, axes, read):
+            inputs.setdefault(read.param.name, {}).setdefault(read.axis, (cut, read))
+    return (
+        *((name, _way_out(source, signature, specs[name], name, axes))
+          for name, axes in outputs.items()),
+        *((name, _way_out_of_input(source, signature, specs, name, axes))
+          for name, axes in inputs.items()),
+    )  # fmt: skip
+
+
+def _extent_of(signature: Signature, at: Axis) -> int | str | None:
+    """The extent that the signature says of an axis of an output."""
+    param = signature.by_name[at[0]]
+    assert isinstance(param, TensorParam)
+    return param.extents[at[1]]
+
+
+def _is_loose(signature: Signature, tied: set[Axis], name: str, axis: int) -> bool:
+    return _extent_of(signature, (name, axis)) is None and (name, axis) not in tied
+
+
+def _is_tied(signature: Signature, tied: set[Axis], axes: list[Axis], read: _Read) -> bool:
+    """Whether the input has the dim of an output's axis, or the kernel requires its extent."""
+    dim = read.param.extents[read.axis]
+    home = signature.homes.get(dim) if isinstance(dim, str) else None
+    own = (read.param.name, read.axis)
+    is_required = own in tied or (home is not None and home in tied)
+    return is_required or any(_extent_of(signature, at) == dim for at in axes)
 
 
 def _required(signature: Signature, checks: tuple[LaunchCheck, ...]) -> Iterator[Axis]:
@@ -136,8 +170,8 @@ class _Finder:
         self._signature = signature
         self._specs = specs
 
-    def pairs(self, function: Function) -> Iterator[tuple[Axis, _Read]]:
-        """An axis of an output and one of an input that are indexed by one number."""
+    def meetings(self, function: Function) -> Iterator[tuple[list[Axis], _Read]]:
+        """The axes of outputs and one of an input that are indexed by one number."""
         ops = tuple(function.walk())
         places: dict[Value, list[Axis]] = {}
         for op in ops:
@@ -145,9 +179,13 @@ class _Finder:
                 places.setdefault(value, []).append(axis)
         for op in ops:
             for value, read in self._reads(op):
-                for axis in places.get(value, ()):
-                    if not isinstance(op, CmpI) or self._specs[axis[0]].tile[axis[1]] == read.tile:
-                        yield axis, read
+                found = [
+                    (name, axis)
+                    for name, axis in places.get(value, ())
+                    if not isinstance(op, CmpI) or self._specs[name].tile[axis] == read.tile
+                ]
+                if found:
+                    yield found, read
 
     # --- places of outputs ---
 
@@ -200,7 +238,7 @@ class _Finder:
             param = self._signature.by_name.get(term.param)
             if isinstance(param, RefParam):
                 value, tile = self._first_and_tile(self._number(op.lhs))
-                yield value, _Read(param, term.axis, tile, is_plain=True)
+                yield value, _Read(param, term.axis, tile, is_plain=True, is_masked=True)
 
     def _first_and_tile(self, value: Value) -> tuple[Value, int]:
         """`i*B + arange(B)` is the tile of B at i; anything else is a single element."""
@@ -273,7 +311,29 @@ def _annotation(
     return f"{name}: {param.kind}[{', '.join((param.dtype.__name__, *axes))}]"
 
 
-def _written_axes(source: SourceFunction, param: MutParam | MappedParam) -> list[str]:
+def _way_out_of_input(
+    source: SourceFunction,
+    signature: Signature,
+    specs: Mapping[str, TensorSpec],
+    name: str,
+    axes: Mapping[int, tuple[Axis, _Read]],
+) -> str:
+    """The annotation of an input with the dims of the outputs, or how its extents follow."""
+    param = signature.by_name[name]
+    assert isinstance(param, RefParam)
+    written, texts = _written_axes(source, param), []
+    for axis, ((output, at), read) in axes.items():
+        if _is_cut_alike(specs[output], at, read):
+            dim = _extent_of(signature, (output, at))
+            written[axis] = f"Literal[{dim}]" if isinstance(dim, int) else str(dim)
+        else:
+            texts.append(_requirement(output, at, specs[output].tile[at], read))
+    if written != _written_axes(source, param):
+        texts.insert(0, f"`{name}: Ref[{', '.join((param.dtype.__name__, *written))}]`")
+    return " and ".join(texts)
+
+
+def _written_axes(source: SourceFunction, param: TensorParam) -> list[str]:
     """The axes as the author wrote them; where that is an alias, as they are read."""
     arguments = source.node.args
     node = next(

@@ -61,7 +61,7 @@ class LaunchFacts:
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
     padded: tuple[PaddedReduction, ...] = ()  # reductions that would notice padding
-    untied: tuple[tuple[str, str], ...] = ()  # outputs whose extents tie to nothing; what to write
+    untied: tuple[tuple[str, str], ...] = ()  # untied parameters; what to write
     waits_for_grids: bool = False  # so it may start before what it depends on has ended
 
     @property
@@ -83,7 +83,7 @@ class CompiledKernel:
     sites: tuple[Site, ...]  # what a failure record's site number means
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
     padded: tuple[PaddedReduction, ...]  # reductions that would notice padding
-    untied: tuple[tuple[str, str], ...]  # outputs whose extents tie to nothing; what to write
+    untied: tuple[tuple[str, str], ...]  # untied parameters; what to write
     captures: Captures  # what it found outside itself
     encoder: Callable[..., Encoded]
 

@@ -52,7 +52,7 @@ def grouped_matmul_kernel(
             y = right[group, k, j].reshape(BK, BN).astype(FACTOR)
             acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
     if HAS_BIAS:
-        tw.require(A == G)
+        tw.require(A == G and B == N)
         acc += bias.partition(1, BN)[group, j].astype(f32)
     acc = FUNCTIONS[ACTIVATION](acc)
     if HAS_RESIDUAL:

@@ -60,6 +60,10 @@ def matmul_kernel(
 ) -> None:  # fmt: skip
     """`out = activation(a @ b + bias) + residual`, or the partial sums of SPLITS ranges of K."""
     tw.require(out.shape[0] == SPLITS * (Q if SHARED_A else P))
+    if HAS_BIAS:
+        tw.require(C == N)
+    if HAS_RESIDUAL:
+        tw.require(Y == M and Z == N)
     left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
@@ -86,8 +90,10 @@ def sum_splits_kernel(
 ) -> None:  # fmt: skip
     """`out = activation(sum of SPLITS parts + bias) + residual`."""
     tw.require(SPLITS * out.shape[0] == P)
+    if HAS_BIAS:
+        tw.require(C == N)
     if HAS_RESIDUAL:
-        tw.require(out.shape[0] == X)
+        tw.require(out.shape[0] == X and Y == M and Z == N)
     batch, i, j = out.index
     tiles = parts.partition(1, BM, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None

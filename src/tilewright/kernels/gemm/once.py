@@ -30,6 +30,10 @@ def matmul_once_kernel(
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation(a @ b + bias) + residual` of one matrix."""
+    if HAS_BIAS:
+        tw.require(C == N)
+    if HAS_RESIDUAL:
+        tw.require(Y == M and Z == N)
     i, j = out.index
     left, right = a.partition(BM, BK), b.partition(BK, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None

@@ -40,6 +40,10 @@ def matmul_wide_kernel(
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`activation(a @ b + bias) + residual` of one matrix, in its first and its last columns."""
+    if HAS_BIAS:
+        tw.require(C == N and H == X)
+    if HAS_RESIDUAL:
+        tw.require(Q == M and R == N and Y == M and Z == X)
     i, j = out.index
     left, right, last = a.partition(BM, BK), b.partition(BK, BN), last_b.partition(BK, BX)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
