@@ -7,6 +7,7 @@ has no dispatch. Internal ops must be lowered (`passes`), and the IR must be val
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,7 @@ from tilewright.backends.cpu.emitter import (
     tile_element,
 )
 from tilewright.backends.cpu.faults import FaultSite
+from tilewright.backends.cpu.lifetimes import release
 from tilewright.backends.cpu.nested_source import compile_nested
 from tilewright.backends.cpu.planning import plan
 from tilewright.backends.cpu.room import Room
@@ -48,6 +50,7 @@ RunBlock = Callable[[int, int, int], None]  # takes the block's coordinates
 
 # For smaller arrays NumPy holds the GIL for most of an operation, so threads only wait.
 _ELEMENTS_WORTH_A_THREAD = 1 << 14
+_VARIABLE = re.compile(r"\bv\d+\b")
 _MOST_AXES = 32  # limit of NumPy's arrays, in every release
 
 
@@ -182,7 +185,8 @@ def _source(emitter: Emitter, names: list[str]) -> str:
         lines += [f"        {EVENTS} = []", f"        {RECORD}((({', '.join(BLOCK)}), {EVENTS}))"]
     if emitter.plan.allocates:
         lines += [f"        {OWN_SPACE} = {SPACE}.of_block()"]
-    lines += [f"        {line}" for line in emitter.block_lines]
+    local = emitter.large - set(_VARIABLE.findall(" ".join([*names, *emitter.uniform_lines])))
+    lines += [f"        {line}" for line in release(emitter.block_lines, local)]
     lines += ["    return block", ""]
     return "\n".join(lines)
 

@@ -53,6 +53,7 @@ __all__ = [
     "tile_shape",
 ]
 
+_LARGE = 1 << 12  # elements of an array whose memory is worth reusing
 _TURNS = count()  # `next` on it is atomic; only the order of its numbers matters
 
 Shape = tuple[int, ...]  # of an array
@@ -105,6 +106,7 @@ class Emitter:
         self.namespace: dict[str, Any] = {}
         self.sites: list[FaultSite] = []
         self.held: dict[Value, Held] = {}
+        self.large: set[str] = set()  # variables whose arrays are released after their last use
         self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
         self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
         self._tiles: dict[Hashable, str] = {}  # constant tiles, each stored once
@@ -257,6 +259,8 @@ class Emitter:
         """Declare that a value is represented by an existing name."""
         plain = shape == () and is_plain(value)
         self.held[value] = Held(text, plain, shape, constant)
+        if shape and prod(shape) >= _LARGE:
+            self.large.add(text)
 
     def alias(self, value: Value, source: Value) -> None:
         """Declare that a value shares the representation of another."""
