@@ -63,7 +63,6 @@ def test_a_branch_that_names_it_alone_releases_it():
         else:
             v2 = g()
         store(v2)
-        v2 = None
         return
         """)  # fmt: skip
 
@@ -124,7 +123,7 @@ def test_a_nested_function_keeps_what_it_names():
     assert released(text) == expected(text)
 
 
-@pytest.mark.parametrize("last", ["return", "continue", "break", "raise stop[0]"])
+@pytest.mark.parametrize("last", ["continue", "break", "raise stop[0]"])
 def test_nothing_follows_a_statement_that_leaves(last):
     assert released(f"for i in x:\n    v1 = f()\n    {last}\ndone()") == (
         f"for i in x:\n    v1 = f()\n    v1 = None\n    {last}\ndone()"

@@ -44,7 +44,7 @@ def release(lines: Sequence[str], names: AbstractSet[str]) -> list[str]:
     before: dict[int, list[tuple[int, str]]] = {}
     for name, (first, last) in uses.items():
         depth, end = _place(whole, first, last)
-        if end < len(lines) and not lines[end - 1].lstrip().startswith(_LEAVES):
+        if not _ends(lines, depth, end):
             before.setdefault(end, []).append((depth, name))
     released: list[str] = []
     for number, line in enumerate(lines):
@@ -52,6 +52,13 @@ def release(lines: Sequence[str], names: AbstractSet[str]) -> list[str]:
         released += [f"{_INDENT * depth}{name} = None" for depth, name in ended]
         released.append(line)
     return released
+
+
+def _ends(lines: Sequence[str], depth: int, end: int) -> bool:
+    """Whether a release before line `end` would not run, or the function returns there anyway."""
+    if end == len(lines) or lines[end - 1].lstrip().startswith(_LEAVES):
+        return True
+    return _depth(lines[end]) == depth and lines[end].lstrip().startswith("return")
 
 
 def _depth(line: str) -> int:
