@@ -148,3 +148,35 @@ def _x():
 def test_refused(call, message):
     with pytest.raises(tw.LaunchError, match=message):
         call()
+
+
+class TestManySmallMatrices:
+    """Along their columns, where a tile has room for many of them."""
+
+    @pytest.mark.parametrize(
+        ("name", "dtype"),
+        [(name, dtype) for name in KINDS for dtype in (np.float32, np.float16)]
+        + [(name, np.int8) for name in KINDS if name != "mean"],
+    )
+    def test_reduced(self, name, dtype):
+        x = (np.random.default_rng(0).integers(-9, 9, (300, 5, 3)) + 20).astype(dtype)
+        found = getattr(kernels, name)(tw.from_numpy(x), 1).sync().numpy()
+        np.testing.assert_allclose(found, reference.reduce(name, x, 1), rtol=1e-3)
+
+    def test_into_rows_that_lie_apart(self):
+        x = normal((300, 5, 3), np.float32)
+        out = tw.zeros((300, 4), tw.f32)
+        kernels.max(tw.from_numpy(x), 1, out=out[:, :3]).sync()
+        np.testing.assert_array_equal(out.numpy()[:, :3], x.max(axis=1))
+        assert not out.numpy()[:, 3].any()
+
+    def test_running_sums(self):
+        x = normal((300, 70, 3), np.float32)
+        found = kernels.cumsum(tw.from_numpy(x), 1).sync()
+        check(found, reference.cumsum(x, 1), np.float32, terms=70)
+
+    def test_transposed(self):
+        x = normal((300, 5, 3), np.float32)
+        np.testing.assert_array_equal(
+            kernels.transpose(tw.from_numpy(x)).sync().numpy(), x.swapaxes(1, 2)
+        )

@@ -339,10 +339,7 @@ def _columns(outer: int, rows: int, columns: int) -> Config:
 def square_config(name: str, x: Alike) -> Config:
     """BM rows and BN columns of a tile that is read along one axis and written along the other."""
     rows, columns = x.shape[-2:]
-    found = _measured(name, x, x.shape)
-    if found is None and x.target == CPU:
-        return large_tiles.squares(rows, columns)
-    return found or _squares(rows, columns, x.itemsize)
+    return _measured(name, x, x.shape) or _squares(rows, columns, x.itemsize)
 
 
 @lru_cache(maxsize=1024)

@@ -32,7 +32,6 @@ __all__ = [
     "scans",
     "scores",
     "spans",
-    "squares",
     "tile_for",
 ]
 
@@ -104,11 +103,12 @@ def scans(count: int, width: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def columns(outer: int, count: int, width: int) -> Config:
-    """BK, PART and SPAN of a reduction along the second of three axes."""
+    """BL, BK, PART and SPAN of a reduction along the second of three axes; BL of the first."""
     together = min(power_of_two(width), WIDEST)
     part = min(power_of_two(count), TILE // together, LONGEST_SUM)
     span = _span(outer * -(-width // together), -(-count // part))
-    return Config.of(BK=together, PART=part, SPAN=span)
+    deep = min(TILE // (together * part), power_of_two(outer))
+    return Config.of(BL=deep, BK=together, PART=part, SPAN=span)
 
 
 @lru_cache(maxsize=1024)
@@ -116,14 +116,6 @@ def gradients(count: int, width: int) -> Config:
     """ROWS, STEP and PART of a kernel that accumulates over its rows."""
     together, part = row_parts(count, width)
     return Config.of(ROWS=together, STEP=together, PART=part)
-
-
-@lru_cache(maxsize=1024)
-def squares(count: int, width: int) -> Config:
-    """BM and BN of a tile that is read along one axis and written along the other."""
-    down, across = power_of_two(count), power_of_two(width)
-    edge = min(EDGE, down, across)
-    return Config.of(BM=min(TILE // edge, down), BN=min(TILE // min(TILE // edge, down), across))
 
 
 @lru_cache(maxsize=1024)

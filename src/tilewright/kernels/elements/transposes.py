@@ -16,6 +16,8 @@ from tilewright.kernels.arguments import (
     reshaped,
 )
 from tilewright.kernels.cutting import square_config
+from tilewright.kernels.elements.copying import convert
+from tilewright.kernels.large_tiles import on_cpu
 
 __all__ = ["transpose", "transpose_tiles"]
 
@@ -49,6 +51,8 @@ def transpose(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.T
         return tw.value(z, device=z.device)
     source = reshaped("transpose", "x", x, (prod(outer), m, n))
     target = reshaped("transpose", "out", z, (prod(outer), n, m))
+    if on_cpu(z):
+        return giving(convert(target, source.permute(0, 2, 1)), z)
     config = square_config("transpose", source)
     pieces = target.partition(1, config["BN"], config["BM"])
     exact = m % config["BM"] == 0 and n % config["BN"] == 0

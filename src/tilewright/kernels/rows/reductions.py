@@ -27,6 +27,7 @@ from tilewright.kernels.arguments import (
     three_axes,
 )
 from tilewright.kernels.cutting import are_exact, column_config, span_config
+from tilewright.kernels.elements.copying import convert
 from tilewright.kernels.placeholders import FROM
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
 SUM, MEAN, MAX, MIN = range(4)  # kinds of reduction, as kernel constants
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
+MANY = 8  # matrices that a tile of the CPU has room for, from which on they are reduced as rows
 AT_ONCE = 4  # tiles of a row that are loaded without a loop
 
 
@@ -296,6 +298,19 @@ def _nothing(kind: int, x: tw.Tensor) -> float:
     return (1 << bits - signed) - 1
 
 
+def _by_rows(
+    kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
+) -> tw.DeviceOp[Any]:
+    """Reduce many small matrices along their columns, as rows of a copy."""
+    outer, n, inner = x.shape
+    rows = tw.empty((outer, inner, n), x.dtype, device=x.device)
+    target = tw.empty((outer * inner, 1, 1), z.dtype, device=x.device)
+    source = rows.reshape(outer * inner, n, 1)
+    launch = convert(rows, x.permute(0, 2, 1))
+    launch = launch.then(lambda _: launch_reduction(kind, target, source, acc, count))
+    return launch.then(lambda _: convert(z, target.reshape(outer, 1, inner)))
+
+
 def launch_reduction(
     kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
 ) -> tw.DeviceOp[Any]:
@@ -305,6 +320,8 @@ def launch_reduction(
     source = x.squeeze(2) if in_rows else x
     name = NAMES[kind]
     config = span_config(name, source) if in_rows else column_config(name, source)
+    if config.values.get("BL", 1) > MANY:
+        return _by_rows(kind, z, x, acc, count)
     spans = -(-n // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((outer, spans, inner), acc, device=x.device)
     how = {

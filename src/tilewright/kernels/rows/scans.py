@@ -8,11 +8,11 @@ take columns.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref
-from tilewright.dims import BK, BM, K, L, M, N, S, T
+from tilewright.dims import BK, BL, BM, K, L, M, N, S, T
 from tilewright.kernels.arguments import (
     FLOATS,
     INTEGERS,
@@ -86,13 +86,13 @@ def scan_rows(
 
 @tw.kernel(deny_checks=True)
 def scan_columns(
-    z: Mut[T, Cut[L, Literal[1]], Cut[N, tw.All], Cut[K, BK]], x: Ref[FROM, L, N, K],
+    z: Mut[T, Cut[L, BL], Cut[N, tw.All], Cut[K, BK]], x: Ref[FROM, L, N, K],
     *, ACC: Const[type[tw.DType]], PART: Const[int] = 16,
 ) -> None:  # fmt: skip
-    """`scan_rows` along the second of three axes, BK columns for each block."""
+    """`scan_rows` along the second of three axes, BL by BK of the others for each block."""
     i, _, k = z.index
-    xs, parts = x.partition(1, PART, BK), z.partition(1, PART, BK)
-    carry = tw.zeros((1, 1, BK), ACC)
+    xs, parts = x.partition(BL, PART, BK), z.partition(BL, PART, BK)
+    carry = tw.zeros((BL, 1, BK), ACC)
     for j in range(parts.num_tiles(1)):
         part = xs[i, j, k].astype(ACC)
         parts.store((tw.cumsum(part, axis=1) + carry).astype(z.dtype), 0, j, 0)
@@ -118,7 +118,7 @@ def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.
     if source.shape[2] == 1:
         return giving(_along_rows(target.squeeze(2), source.squeeze(2), acc), z)
     config = column_config("cumsum", source)
-    pieces = target.partition(1, None, config["BK"])
+    pieces = target.partition(config.values.get("BL", 1), None, config["BK"])
     kernel = config.applied_to(scan_columns)
     return giving(kernel(pieces, source, ACC=acc, PART=config["PART"]), z)
 
