@@ -147,6 +147,7 @@ def _raising_at(number, act):
         nonlocal seen
         if not frame.f_code.co_filename.endswith(("jit/cache/memory.py", "jit/cache/waiting.py")):
             return None
+        frame.f_trace = trace  # or 3.13 would not trace this call
         frame.f_trace_opcodes = True
         if event == "opcode":
             seen += 1

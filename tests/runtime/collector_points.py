@@ -80,6 +80,7 @@ class Points:
         file = frame.f_code.co_filename
         if not file.startswith(_OURS) and file not in _GENERATED:
             return None
+        frame.f_trace = self._pass  # or 3.13 would not trace this call
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._pass
 
