@@ -3,7 +3,8 @@
 Python's recursion limit of 1,000 is too low to compile a sum of 900 terms or 400 `elif`s. A
 function that reaches it is called again on a thread of its own, with a large stack and a higher
 limit: calls through C need the stack, Python calls only the limit. The function must be safe to
-call twice.
+call twice. Python 3.12 has a fixed limit for calls through C, so the recursion itself must not pass
+through them: `"".join([f(x) for x in xs])` calls `f` from Python, a generator calls it from `join`.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ class _Printer:
         implied = None if parent is None else IMPLIED_ENDINGS.get(type(parent))
         if shown and type(shown[-1]) is implied and not shown[-1].operands:
             shown = shown[:-1]
-        inner = "".join(f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown)
-        return f"{{\n{inner}{_INDENT * depth}}}"
+        inner = [f"{_INDENT * (depth + 1)}{self.op(op, depth + 1)}\n" for op in shown]
+        return f"{{\n{''.join(inner)}{_INDENT * depth}}}"
 
     def op(self, op: Op, depth: int) -> str:
         """Return one op, with all ops nested in it."""
@@ -118,7 +118,8 @@ class _Printer:
         return f"{results} = {text}" if results else text
 
     def _render(self, op: Op, nodes: tuple[Node, ...], depth: int) -> str:
-        return "".join(self._node(op, node, depth) for node in nodes)
+        texts = [self._node(op, node, depth) for node in nodes]  # before `join`: see `deep_calls`
+        return "".join(texts)
 
     def _node(self, op: Op, node: Node, depth: int) -> str:
         if isinstance(node, Literal):
