@@ -10,17 +10,19 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from tilewright.analysis.padding_numbers import Number
-from tilewright.ir.launch_terms import Extent
+from tilewright.ir.launch_terms import Extent, LaunchTerm
 
 __all__ = ["NOTHING", "CutAxis", "Lane", "Lanes", "joined"]
 
 
 @dataclass(frozen=True)
 class CutAxis:
-    """An axis of a tensor that is cut into tiles."""
+    """An axis of a tensor that is cut into tiles, or read in windows."""
 
     extent: Extent
     tile: int
+    step: int | None = None  # between the starts of windows; None: tiles are adjacent
+    visited: LaunchTerm | None = None  # how many windows are read; None: the first alone
 
 
 @dataclass(frozen=True)

@@ -17,24 +17,20 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from tilewright.analysis.loaded_axes import LoadedAxes
 from tilewright.analysis.padding_facts import NOTHING, CutAxis, Lane, Lanes, joined
 from tilewright.analysis.padding_numbers import Number, folded, is_identity
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
-from tilewright.ir.launch_terms import Extent, TileCount
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.elementwise import Bitcast, Fma, FPowI, Pow, Select
 from tilewright.ir.ops.families import Binary, ComparisonOp, Conversion, Unary
 from tilewright.ir.ops.internal import (
     Averaged,
-    BlockIndex,
-    BoundsCheck,
-    CeilDiv,
     DivisorCheck,
     FloorDiv,
     FloorMod,
-    LaunchValue,
     ReadAs,
     Walk,
 )
@@ -42,7 +38,7 @@ from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import Definition, definitions
-from tilewright.ir.types import Padding, PartitionViewType, TileType
+from tilewright.ir.types import Padding, PartitionViewType, StridedViewType, TileType
 
 __all__ = ["padding_lanes"]
 
@@ -69,39 +65,12 @@ class _Walker:
     def __init__(self, made: Mapping[Value, Definition]) -> None:
         self.found: dict[Value, Lanes] = {}
         self.has_changed = False
-        self._made = made
+        self.axes = LoadedAxes(made)
         self._loops: list[tuple[tuple[Value, ...], tuple[Value, ...]]] = []
 
     def of(self, value: Value) -> Lanes:
         """The current facts of a value."""
         return self.found.get(value, NOTHING)
-
-    def made_by(self, value: Value) -> Op | None:
-        """The op that defines a value; None for block arguments."""
-        definition = self._made.get(value)
-        return None if definition is None or definition.is_argument else definition.op
-
-    def visits_all(self, index: Value, tiles: TileCount) -> bool:
-        """Whether an index takes all tiles: the block's, a walk's, or that of a loop over all.
-
-        Any other index may leave out the last tile on purpose.
-        """
-        definition = self._made.get(index)
-        if definition is None or not definition.is_argument:
-            return definition is not None and isinstance(definition.op, BlockIndex)
-        op = definition.op
-        if isinstance(op, Walk):
-            return definition.position < len(op.counts)
-        return isinstance(op, For) and definition.position == 0 and self._ends_at(op, tiles)
-
-    def _ends_at(self, loop: For, tiles: TileCount) -> bool:
-        end = self.made_by(loop.upper_bound)
-        if isinstance(end, CeilDiv):
-            tile, extent = self.made_by(end.rhs), self.made_by(end.lhs)
-            is_tile = isinstance(tile, Constant) and tile.value == tiles.tile
-            wanted = Extent(tiles.param, tiles.axis)
-            return is_tile and isinstance(extent, LaunchValue) and extent.term == wanted
-        return isinstance(end, LaunchValue) and end.term == tiles
 
     def block(self, block: Block) -> None:
         """Visit the ops of a block in order."""
@@ -169,22 +138,16 @@ def _constant(walker: _Walker, op: Constant) -> None:
 
 def _load(walker: _Walker, op: LoadView) -> None:
     type_ = op.view.type
-    if not isinstance(type_, PartitionViewType) or type_.padding is None:
+    if not isinstance(type_, PartitionViewType | StridedViewType) or type_.padding is None:
         return
     number = _PADDINGS[type_.padding]
     lanes: dict[CutAxis, Lane] = {}
     for axis in range(len(type_.tile)):
-        origin = _loaded_axis(walker, op, axis)
+        origin = walker.axes.of(op, axis)
         if origin is not None:
-            is_first = _constant_index(walker, op, axis) == 0
+            is_first = walker.axes.constant_index(op, axis) == 0
             lanes[origin] = Lane(axis, number, is_first=is_first)
     walker.put(op.tile, Lanes(None, lanes))
-
-
-def _constant_index(walker: _Walker, op: LoadView, axis: int) -> int | None:
-    check = walker.made_by(op.index[axis])
-    index = walker.made_by(check.index) if isinstance(check, BoundsCheck) else None
-    return int(index.value) if isinstance(index, Constant) else None
 
 
 _PADDINGS: dict[Padding, Number] = {
@@ -194,26 +157,6 @@ _PADDINGS: dict[Padding, Number] = {
     Padding.POS_INF: math.inf,
     Padding.NEG_INF: -math.inf,
 }
-
-
-def _loaded_axis(walker: _Walker, op: LoadView, axis: int) -> CutAxis | None:
-    """The axis that a load reads along, if it may reach the last tile there.
-
-    The check of the index names the axis by the dim that the signature ties it to; fixed extents
-    have no padding that the author does not see.
-    """
-    check, type_ = walker.made_by(op.index[axis]), op.view.type
-    count = walker.made_by(check.count) if isinstance(check, BoundsCheck) else None
-    if not isinstance(check, BoundsCheck) or not isinstance(count, LaunchValue):
-        return None
-    term = count.term
-    assert isinstance(type_, PartitionViewType)
-    if not isinstance(term, TileCount) or term.tile != type_.tile[axis]:
-        return None
-    is_fixed = _constant_index(walker, op, axis) is not None
-    if is_fixed or walker.visits_all(check.index, term):
-        return CutAxis(Extent(term.param, term.axis), term.tile)
-    return None
 
 
 def _elementwise(walker: _Walker, op: Op) -> None:

@@ -41,15 +41,23 @@ class PaddedReduction:
     became: str  # the padding in the reduced tile; empty if unknown
     padding: str  # neutral padding, as an argument of `partition`; empty if there is none
     is_counted: bool = False  # by the divisor of a mean
+    step: int | None = None  # between the starts of windows; None: tiles are adjacent
+    visited: LaunchTerm | None = None  # how many windows are read; None: the first alone
 
     def is_noticed(self, environment: Mapping[LaunchTerm, int]) -> bool:
         """Whether a launch with these numbers has padding there."""
         extent = environment[self.extent]
+        if self.visited is not None and self.step is not None:
+            count = environment[self.visited]
+            return count > 0 and (count - 1) * self.step + self.tile > extent
         return 0 < extent < self.tile if self.is_first else extent % self.tile != 0
 
     def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str:
         """The condition that a launch has no padding there, as Python text over its extent."""
         extent = text_of(self.extent)
+        if self.visited is not None:
+            count = f"({text_of(self.visited)})"
+            return f"{count} < 1 or ({count} - 1) * {self.step} + {self.tile} <= {extent}"
         return (
             f"not 0 < {extent} < {self.tile}" if self.is_first else f"{extent} % {self.tile} == 0"
         )
@@ -57,10 +65,11 @@ class PaddedReduction:
     def describe(self, environment: Mapping[LaunchTerm, int]) -> str:
         """The effect, the reason and the way out, for a warning."""
         name, axis, number = self.extent.param, self.extent.axis, environment[self.extent]
-        return (
-            f"axis {axis} of `{name}` has {number} elements, which tiles of {self.tile} do not "
-            f"divide, and {self._what_happens()}"
-        )
+        beyond = f"which tiles of {self.tile} do not divide"
+        if self.step is not None:
+            beyond = f"beyond which a window of {self.tile}, one every {self.step}, reaches"
+        happens = self._what_happens()
+        return f"axis {axis} of `{name}` has {number} elements, {beyond}, and {happens}"
 
     def _what_happens(self) -> str:
         if self.is_counted:
@@ -141,7 +150,10 @@ def _note(location: Location, origin: CutAxis, lane: Lane, padding: str) -> Padd
     became = "" if lane.value is None else f"the {lane.value:g} that its padding has become"
     if lane.as_loaded and lane.value is not None:
         became = f"the {lane.value:g} that the last tile is padded with"
-    return PaddedReduction(location, origin.extent, origin.tile, lane.is_first, became, padding)
+    return PaddedReduction(
+        location, origin.extent, origin.tile, lane.is_first, became, padding,
+        step=origin.step, visited=origin.visited,
+    )  # fmt: skip
 
 
 def _as_padding(identity: FloatIdentity | IntIdentity) -> str:
