@@ -5,15 +5,15 @@
         z = tw.empty(x.shape, x.dtype, device=x.device) if out is None else out
         return softmax_rows(z.partition(1, None), x).giving(z)
 
-The result of such a function may depend only on the layout of its tensors (dtype, shape, strides,
-alignment, device), on its other arguments, and on tuned configurations. Equal calls then have equal
-launches: a hit in the cache, keyed like that of kernels (`jit.launches`), builds the launch without
-running the function. Everything else that the result depends on is part of the key or clears the
-cache: context flags, tuning records, overlapping outputs, globals of the kernel. A chain of
-launches is cached as well; any other result runs the function each time.
+Such a function may depend on the specs of its tensors (dtype, shape, strides, alignment, device),
+on its other arguments and on tuned configurations, and on nothing else. Then the launches that a
+call came to are those of every call like it. They are found in the function cache, and the function
+itself does not run. Everything that changes what it would do is looked at, or has emptied the
+cache: other contexts, other records, outputs that overlap, globals of the kernel.
 
 An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
-argument. It may also be an array of another library, which is used in place.
+argument. It may also be an array of another library, which is read or written where it lies; as a
+result it is given back itself.
 """
 
 from __future__ import annotations
@@ -24,50 +24,46 @@ from functools import partial, update_wrapper
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from tilewright.errors import CompileError
+from tilewright.errors import CompileError, LaunchError
 from tilewright.jit.plans.call_reader import SEEN, Seen
 from tilewright.jit.plans.choices import CHOICES, FORCED
-from tilewright.jit.plans.courses import Course, note_course
-from tilewright.jit.plans.recipes import Again, Recipe, Remade, Tensors, find_recipe
+from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
 from tilewright.jit.plans.tables import Table
 from tilewright.runtime.devices.context import UNUSUAL
 from tilewright.runtime.devices.device import current_device
-from tilewright.runtime.interop.imports import adopted, is_array
+from tilewright.runtime.interop.imports import as_tensor, is_array
+from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.ops.deferring import defer, has_operations
-from tilewright.runtime.ops.newcomers import NewcomerOp
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.ready import ReadyOp
 from tilewright.runtime.text_functions import define
 
 __all__ = ["function"]
 
 F = TypeVar("F", bound=Callable[..., DeviceOp[Any]])
-_SAME = 1024  # cached calls of a function, in each of two generations
-_LIKE = 256
+_ENTRIES = 256  # of one function, in each of two generations
 # Types whose values are interchangeable if type and value are equal.
 _PLAIN = frozenset({bool, int, float, str, NoneType, type})
 _TEXT = """def {name}({parameters}):
     if {kinds}:
-        _how = None if {defaults} else ({values})
-        _key = ({same} _how)
-        _again = _same.get(_key)
-        _tensors = ({tensors})
-        if _again.__class__ is _Again and not _unusual.said and not _forced.said:
-            if _again.captures is None or _again.captures.are_current():
-                _picked, _result = _again.pick(_tensors), _again.give(_tensors)
-                return _Operation().build(_again.ready, _picked, _result)
-        elif _again.__class__ is _Remade and not _unusual.said and not _forced.said:
-            if _again.place is _device():
-                if _again.captures is None or _again.captures.are_current():
-                    return _again.build(_tensors)
-        _like = ({like} _how, _device())
-        _found = _calls.again(_key, _like, _tensors)
-        if _found is not None:
-            return _found
-        return _calls.first(_key, _like, _tensors, ({positional}), {{{keywords}}})
-    return _calls.other(({all}))
+        _tensors, _arrays, _specs = ({tensors}), (), ({specs})
+    else:{handles}
+        if {wrapped_kinds}:
+            _tensors, _arrays, _specs = ({wrappers}), ({arrays}), ({wrapped_specs})
+        else:
+            return _calls.other(({all}))
+    _like = (_specs, None if {defaults} else ({values}), _device())
+    _found = _entries.get(_like)
+    if _found.__class__ is _Entry and not _unusual.said and not _forced.said:
+        if _found.is_current:
+            _operation = _found.build(_tensors, _arrays, 2)
+            if _operation is not None:
+                return _operation
+    return _calls.look(_like, _tensors, _arrays, ({all}))
 """
+# An argument that is no tensor of ours may be one of torch's, which has a wrapper.
+_HANDLE = """
+        {handle} = {name} if {name}.__class__ in _own else _wrapper({name})"""
 
 
 def function(body: F) -> F:
@@ -92,7 +88,7 @@ def function(body: F) -> F:
 
 
 class _Calls:
-    """The cache of the calls of one function."""
+    """The calls of one function."""
 
     def __init__(self, body: FunctionType) -> None:
         self._body = body
@@ -102,91 +98,60 @@ class _Calls:
             name: _kind_of(hints.get(name), has_default=parameter.default is not parameter.empty)
             for name, parameter in self._signature.parameters.items()
         }
-        given = get_args(hints.get("return"))  # the operation's type arguments
+        given = get_args(hints.get("return"))  # of the operation
         self._results = len(get_args(given[0])) if given and get_origin(given[0]) is tuple else 0
         self._groups = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         self._is_by_name = inspect.Parameter.POSITIONAL_ONLY not in kinds
-        self._same: Table[Again | Remade | Seen] = Table(_SAME)
-        self._like: Table[Recipe | Course | Seen] = Table(_LIKE)
+        self._entries: Table[Entry | Seen] = Table(_ENTRIES)
         CHOICES.tell(self)
         self.made = self._compiled()
 
     def forget(self) -> None:
-        """Clear the cache, since a tuned configuration may have changed."""
-        self._same.clear()
-        self._like.clear()
+        """Drop all entries: another configuration may be chosen."""
+        self._entries.clear()
 
-    def again(self, key: Any, like: Any, tensors: Tensors) -> DeviceOp[Any] | None:
-        """The operation for a cached call; None on a miss."""
-        age = CHOICES.age
-        recipe = self._like.find(like)
-        if recipe is None or isinstance(recipe, Seen):
-            return None
-        if (UNUSUAL.said or FORCED.said) and _is_unusual():
-            return None
-        if isinstance(recipe, Course):
-            return recipe.build(tensors)
-        if recipe.captures is not None and not recipe.captures.are_current():
-            return None
-        found = recipe.for_tensors(tensors)
-        if found is None:
-            return None
-        picked, result = found
-        known = self._same.find(key)
-        if known is None:
-            self._same.put(key, SEEN)
-        elif recipe.made:
-            self._keep_same(age, key, Remade(recipe, current_device()))
-        else:
-            again = self._prepare(known, recipe, tensors)
-            if again is not recipe and again is not known:
-                self._keep_same(age, key, again)
-            return ReadyOp().build(again.ready, picked, result, depth=3)
-        return NewcomerOp().build(recipe.ready, picked, result, depth=3)
-
-    @staticmethod
-    def _prepare(known: Again | Remade | Seen, recipe: Recipe, tensors: Tensors) -> Again:
-        """The launch bound to these handles, which were launched before."""
-        if isinstance(known, Again) and known.ready.plan is recipe.ready.plan:
-            return known  # its plan is still current
-        return recipe.prepared(tensors) or recipe
-
-    def first(
-        self, key: Any, like: Any, tensors: Tensors, args: tuple[Any, ...], named: dict[str, Any]
+    def look(
+        self, like: Any, tensors: Tensors, arrays: tuple[Any, ...], values: tuple[Any, ...]
     ) -> DeviceOp[Any]:
-        """Run the function, and cache its launch."""
-        age = CHOICES.age
-        operation: DeviceOp[Any] = self._body(*args, **named)
-        if self._like.find(like) is None:
-            self._like.put(like, SEEN)  # cached from the second call on: most scalars never repeat
-        elif not _is_unusual():
-            recipe = find_recipe(operation, tensors)
-            if recipe is None:
-                note_course(operation, tensors, partial(self._keep, age, like))
-            elif recipe.is_for_all:
-                self._keep(age, like, recipe)
-            elif not recipe.made:
-                self._keep_same(age, key, recipe.prepared(tensors))
-        return operation
+        """A call that the fast path has not found: by another entry, or by the function itself."""
+        age, alike = CHOICES.age, aliases(tensors)
+        key = like if alike == tuple(range(len(tensors))) else (like, alike)
+        if alike is not None and not _is_unusual():
+            entry = self._entries.find(key)
+            if isinstance(entry, Entry) and entry.is_current:
+                operation = entry.build(tensors, arrays, 3)
+                if operation is not None:
+                    return operation
+        given = self._given(values)
+        replaced = _Replaced()
+        if arrays:
+            given = {name: replaced.tensor(value) for name, value in given.items()}
+            pairs = zip(tensors, arrays, strict=True)
+            tensors = tuple([t if a is None else replaced.tensor(a) for t, a in pairs])
+        made = self._call(self._body, given)
+        if self._entries.find(key) is None:
+            self._entries.put(key, SEEN)  # most numbers that change are never seen again
+        elif alike is not None and not _is_unusual():
+            found = find_entry(made, tensors)
+            if found is None:
+                observe(made, tensors, partial(self._keep, age, key))
+            else:
+                self._keep(age, key, found)
+        return replaced.given_back(made)
 
-    def _keep(self, age: int, like: Any, recipe: Recipe | Course) -> None:
+    def _keep(self, age: int, key: Any, entry: Entry) -> None:
         with CHOICES.lock:
             if age == CHOICES.age:  # no configuration has changed meanwhile
-                self._like.put(like, recipe)
-
-    def _keep_same(self, age: int, key: Any, kept: Again | Remade | None) -> None:
-        with CHOICES.lock:
-            if age == CHOICES.age and kept is not None:
-                self._same.put(key, kept)
+                self._entries.put(key, entry)
 
     def other(self, values: tuple[Any, ...]) -> DeviceOp[Any]:
-        """A call with an argument of another type: an array, an operation, or a mistake."""
-        parameters = self._signature.parameters.values()
-        pairs = zip(parameters, values, strict=True)
-        given = {one.name: value for one, value in pairs if value is not one.default}
-        if self._take_arrays(given):
-            return self._call(self.made, given)
+        """A call with another argument: an array of any library, an operation, or a mistake."""
+        given = self._given(values)
+        replaced = _Replaced()
+        taken = {name: self._taken(name, value, replaced) for name, value in given.items()}
+        if replaced:
+            return replaced.given_back(self._call(self.made, taken))
         if not has_operations(given.values()):
             return self._call(self._body, given)
         names = tuple(given)
@@ -197,34 +162,34 @@ class _Calls:
         label, count = self._body.__name__, self._results or None
         return defer(label, given, build, count=count, tuples=self._groups)
 
+    def _given(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """The arguments that are not defaults, by name."""
+        pairs = zip(self._signature.parameters.values(), values, strict=True)
+        return {one.name: value for one, value in pairs if value is not one.default}
+
+    def _taken(self, name: str, value: Any, replaced: _Replaced) -> Any:
+        """A tensor in the place of an array, if the parameter is one."""
+        width = self._kinds[name].tensors
+        if not width or isinstance(value, (Tensor, DeviceOp)):
+            return value
+        if width > 1:
+            return replaced.tensor(value) if isinstance(value, tuple) else value
+        return replaced.tensor(value)
+
     def _call(self, function: Callable[..., DeviceOp[Any]], given: dict[str, Any]) -> DeviceOp[Any]:
         if self._is_by_name:
             return function(**given)
         whole = inspect.BoundArguments(self._signature, given)
         return function(*whole.args, **whole.kwargs)
 
-    def _take_arrays(self, arguments: dict[str, Any]) -> bool:
-        """Replace arrays of other libraries by tensors; whether there were any."""
-        taken = False
-        for name, value in arguments.items():
-            width = self._kinds[name].tensors
-            if isinstance(value, (Tensor, DeviceOp)) or not width:
-                continue
-            if width > 1 and isinstance(value, tuple):
-                arguments[name] = tuple(map(_taken, value))
-                taken |= any(map(_is_foreign, value))
-            elif is_array(value):
-                arguments[name] = _taken(value)
-                taken = True
-        return taken
-
     def _compiled(self) -> Callable[..., Any]:
-        """The function that users call, with the signature of the body."""
+        """The function that users call, with the parameters of the one that was written."""
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
-            "_Again": Again, "_Operation": ReadyOp, "_Remade": Remade, "_Tensor": Tensor,
-            "_calls": self, "_device": current_device, "_forced": FORCED, "_plain": _PLAIN,
-            "_len": len, "_repr": repr, "_tuple": tuple, "_same": self._same, "_unusual": UNUSUAL,
+            "_Entry": Entry, "_Tensor": Tensor, "_calls": self, "_device": current_device,
+            "_entries": self._entries, "_forced": FORCED, "_len": len, "_own": _OWN,
+            "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_unusual": UNUSUAL,
+            "_wrapper": _wrapper,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         made = define(self._text(), "how a function is called", known)[self._body.__name__]
@@ -234,43 +199,81 @@ class _Calls:
         return result
 
     def _text(self) -> str:
-        """The source of the generated function."""
+        """The function as Python text."""
         parameters = self._signature.parameters
         bare = [
             p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
             for p in parameters.values()
         ]
         tensors = {name: kind for name, kind in self._kinds.items() if kind.tensors}
+        single = {name: f"_of_{name}" for name, kind in tensors.items() if kind.tensors == 1}
         values = [name for name in parameters if name not in tensors]
-        keywords = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
         needed = [name for name in values if parameters[name].default is inspect.Parameter.empty]
         usual = [f"{name} is _default_{name}" for name in values if not needed]
         is_usual = " and ".join(usual) or str(not needed)
         are_plain = " and ".join(f"{name}.__class__ in _plain" for name in values) or "True"
-        kinds = [*(_is_of_kind(*one) for one in tensors.items()), f"({is_usual} or {are_plain})"]
+        plain = f"({is_usual} or {are_plain})"
+        own = {name: name for name in tensors}
+        either = own | single
         return _TEXT.format(
             name=self._body.__name__,
             parameters=str(inspect.Signature(bare))[1:-1],
-            kinds=" and ".join(kinds),
+            kinds=_kinds(tensors, own, plain),
+            tensors=_each(tensors, own, _tensors),
+            specs=_each(tensors, own, _specs),
+            handles="".join(_HANDLE.format(handle=h, name=name) for name, h in single.items())
+            or "\n        pass",
+            wrapped_kinds=_kinds(tensors, either, plain),
+            wrappers=_each(tensors, either, _tensors),
+            arrays=_each(tensors, own, _arrays),
+            wrapped_specs=_each(tensors, either, _specs),
             defaults=is_usual,
             values=_listed(f"{name}.__class__, {name} or (_repr({name}),)" for name in values),
-            same=_listed(part for one in tensors.items() for part in _fields(*one, "serial")),
-            like=_listed(part for one in tensors.items() for part in _fields(*one, "facet")),
-            tensors=_listed(part for one in tensors.items() for part in _tensors(*one)),
             all=_listed(parameters),
-            positional=_listed(name for name in parameters if name not in keywords),
-            keywords=_listed(f"{name!r}: {name}" for name in keywords),
         )
 
 
-def _is_foreign(value: Any) -> bool:
-    """Whether a value is an array of another library."""
-    return not isinstance(value, Tensor) and is_array(value)
+class _Replaced:
+    """Tensors that stand for arrays of other libraries in a call."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[int, Any] = {}  # by the identity of the array
+        self._arrays: dict[int, Any] = {}  # by the identity of the tensor
+
+    def __bool__(self) -> bool:
+        return bool(self._arrays)
+
+    def tensor(self, value: Any) -> Any:
+        """The tensor for an array, the same each time; anything else as it is."""
+        if isinstance(value, tuple):
+            return tuple(map(self.tensor, value))
+        if isinstance(value, (Tensor, DeviceOp)) or not is_array(value):
+            return value
+        found = self._tensors.get(id(value))
+        if found is None:
+            found = self._tensors[id(value)] = as_tensor(value)
+            self._arrays[id(found)] = value
+        return found
+
+    def given_back(self, operation: DeviceOp[Any]) -> DeviceOp[Any]:
+        """The operation, which gives arrays where its result has their tensors."""
+        return operation.map(self._result) if self._arrays else operation
+
+    def _result(self, result: Any) -> Any:
+        if isinstance(result, tuple):
+            return tuple(map(self._result, result))
+        return self._arrays.get(id(result), result)
 
 
-def _taken(value: Any) -> Any:
-    """A tensor on the memory of an array; any other value unchanged."""
-    return adopted(value) if _is_foreign(value) else value
+_OWN = frozenset({Tensor, *_PLAIN})
+
+
+def _wrapper(value: Any) -> Tensor | None:
+    """The wrapper of a torch tensor; None of anything else, and of one that cannot be taken."""
+    try:
+        return wrapped(value)
+    except LaunchError:  # the long way says why
+        return None
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:
@@ -317,8 +320,21 @@ def _width(hint: Any) -> int:
     return len(items) if items and all(item is Tensor for item in items) else 0
 
 
+def _kinds(tensors: dict[str, _ParameterKind], names: dict[str, str], plain: str) -> str:
+    """That all arguments are what their annotations say, as Python text."""
+    return " and ".join([*(_is_of_kind(names[n], kind) for n, kind in tensors.items()), plain])
+
+
+def _each(
+    tensors: dict[str, _ParameterKind],
+    names: dict[str, str],
+    texts: Callable[[str, _ParameterKind], list[str]],
+) -> str:
+    return _listed(text for name, kind in tensors.items() for text in texts(names[name], kind))
+
+
 def _is_of_kind(name: str, kind: _ParameterKind) -> str:
-    """The test that an argument has its annotated kind, as Python text."""
+    """That an argument is what its annotation says, as Python text."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
         whole = [f"{name}.__class__ is _tuple", f"_len({name}) == {kind.tensors}", *items]
@@ -331,20 +347,25 @@ def _is_of_kind(name: str, kind: _ParameterKind) -> str:
 
 
 def _tensors(name: str, kind: _ParameterKind) -> list[str]:
-    """The tensors of an argument, as Python text; None for an absent one."""
+    """The tensors of an argument; None in place of one that is not there."""
     if kind.tensors > 1:
         return [f"None if {name} is None else {name}[{item}]" for item in range(kind.tensors)]
     return [f"{name} if {name}.__class__ is _Tensor else None" if kind.is_mixed else name]
 
 
-def _fields(name: str, kind: _ParameterKind, field: str) -> list[str]:
-    """A field of each tensor, or the argument itself if it is none."""
+def _arrays(name: str, kind: _ParameterKind) -> list[str]:
+    """The torch tensor that a wrapper stands for; None for any other tensor."""
     if kind.tensors > 1:
-        items = [f"{name}[{item}].{field}" for item in range(kind.tensors)]
+        return ["None"] * kind.tensors
+    return [f"None if {name}.__class__ in _own else {name}"]
+
+
+def _specs(name: str, kind: _ParameterKind) -> list[str]:
+    """The spec of each tensor, or the value of another argument."""
+    if kind.tensors > 1:
+        items = [f"{name}[{item}].facet" for item in range(kind.tensors)]
         return [f"None if {name} is None else {item}" for item in items]
     if kind.is_mixed:
         value = f"({name}.__class__, {name} or (_repr({name}),))"
-        return [f"{name}.{field} if {name}.__class__ is _Tensor else {value}"]
-    return [
-        f"None if {name} is None else {name}.{field}" if kind.is_optional else f"{name}.{field}"
-    ]
+        return [f"{name}.facet if {name}.__class__ is _Tensor else {value}"]
+    return [f"None if {name} is None else {name}.facet" if kind.is_optional else f"{name}.facet"]

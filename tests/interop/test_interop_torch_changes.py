@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tilewright.runtime.interop.passed_arrays import passed_before
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.interop import passed_arrays, torch_tensors
 from tilewright.runtime.interop.array import find_form
 from tilewright.runtime.interop.imports import adopted
-from tilewright.runtime.interop.passed_arrays import passed_before
 
 torch = pytest.importorskip("torch", reason="needs torch")
 

@@ -68,7 +68,7 @@ def prepare(kernel, *args, **kwargs):
     for _ in range(3):
         kernel(*args, **kwargs).sync()
     operation = kernel(*args, **kwargs)
-    assert way(operation) == "prepared"
+    assert way(operation) == "bound"
     operation.close()
 
 
@@ -80,7 +80,7 @@ class TestWays:
             operation = add(z.partition(16), x, y)
             found.append(way(operation))
             operation.sync()
-        assert found[1:] == ["planned", "prepared", "prepared"]
+        assert found[1:] == ["plan", "bound", "bound"]
         assert z.numpy().tolist() == [7] * 48
 
     def test_other_memory_is_planned_and_other_sizes_are_not(self):
@@ -88,7 +88,7 @@ class TestWays:
         prepare(add, z.partition(16), x, y)
         z, x, y = trio(80)
         again = add(z.partition(16), x, y)
-        assert way(again) == "planned"
+        assert way(again) == "plan"
         again.sync()
         z, x, y = trio(77)
         add(z.partition(16), x, y).sync()
@@ -99,7 +99,7 @@ class TestWays:
         prepare(add, z.partition(16), x, y)
         views = z[:], x.reshape(8, 10).reshape(80), tw.move(y)
         again = add(views[0].partition(16), *views[1:])
-        assert way(again) == "prepared"
+        assert way(again) == "bound"
         assert again.sync()[1:] == views[1:]
         with pytest.raises(tw.MovedError):
             add(z.partition(16), x, y)
@@ -113,7 +113,7 @@ class TestWays:
             wanted = other.numpy() + 1
             again.sync()
             assert np.array_equal(z.numpy(), wanted)
-        assert way(again) == "prepared"
+        assert way(again) == "bound"
         again.close()
 
     def test_more_places_than_are_remembered(self):
@@ -275,7 +275,7 @@ class TestBorrows:
         z, x, y = trio()
         prepare(add, z.partition(16), x, y)
         operation = add(z.partition(16), x, y)
-        assert way(operation) == "prepared"
+        assert way(operation) == "bound"
         with pytest.raises(
             tw.BorrowError, match=r"add, built at .*test_launch_again.py:\d+, holds z"
         ):

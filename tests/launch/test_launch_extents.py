@@ -72,7 +72,7 @@ def test_extents_that_the_compiler_knows_the_same_of_are_planned():
         z, x, y, wanted = vectors(size)
         found.append(ran(add(z.partition(16), x, y)))
         assert np.array_equal(z.numpy(), wanted)
-    assert found[1:] == ["planned"] * 7
+    assert found[1:] == ["plan"] * 7
 
 
 def test_other_divisors_other_tiles_and_strides_are_others():
@@ -98,7 +98,7 @@ def test_dims_that_do_not_agree_are_refused_as_ever():
     with refuse("the kernel requires `x.shape[0] == z.shape[0], since x is read like z`"):
         add(w.partition(16), x, y)
     _, x, y, wanted = vectors(96)
-    assert ran(add(w.partition(16), x, y)) == "planned"
+    assert ran(add(w.partition(16), x, y)) == "plan"
     assert np.array_equal(w.numpy(), wanted)
 
 
@@ -118,7 +118,7 @@ def test_overlaps_are_looked_at():
 
 
 def test_whole_axes():
-    for m, n, expected in ((8, 16, None), (24, 16, "planned"), (40, 48, "planned")):
+    for m, n, expected in ((8, 16, None), (24, 16, "plan"), (40, 48, "plan")):
         x, w = np.random.rand(m, n).astype(np.float32), np.random.rand(n).astype(np.float32)
         z = tw.zeros((m, n), f32)
         operation = rows(z.partition(8, None), tw.from_numpy(x), tw.from_numpy(w))
@@ -135,7 +135,7 @@ def test_how_many_rows_there_are_decides_nothing():
         z = tw.zeros((m, n), f32)
         found.append(ran(rows(z.partition(2, None), tw.from_numpy(x), tw.from_numpy(w))))
         assert np.array_equal(z.numpy(), x * w)
-    assert found == ["cold", *["planned"] * 3, "cold", "planned"]
+    assert found == ["cold", *["plan"] * 3, "cold", "plan"]
 
 
 def test_walks_and_requirements():
@@ -146,7 +146,7 @@ def test_walks_and_requirements():
         cut = z.partition(8, 8).persistent(blocks=3)
         found.append(ran(product(cut, tw.from_numpy(x), tw.from_numpy(y))))
         assert np.allclose(z.numpy(), x @ y, rtol=1e-5)
-    assert found[1:] == ["planned"] * 2
+    assert found[1:] == ["plan"] * 2
     x, y, z = tw.zeros((16, 18), f32), tw.zeros((18, 16), f32), tw.zeros((16, 16), f32)
     with refuse("the kernel requires `x.shape[1] % 4 == 0`"):
         product(z.partition(8, 8).persistent(blocks=3), x, y)
@@ -160,16 +160,16 @@ def test_checks_with_scalars_are_made_with_the_extents_of_the_call():
         assert np.array_equal(z.numpy(), x[16:])
         with refuse("axis 0"):
             shifted(z.partition(16), y, 2)
-    assert ran(shifted(z.partition(16), y, 0)) == "planned"
+    assert ran(shifted(z.partition(16), y, 0)) == "plan"
 
 
 def test_a_plan_for_other_extents_is_prepared_in_the_end():
     z, x, y, _ = vectors(64)
     add(z.partition(16), x, y).sync()
     z, x, y, wanted = vectors(48)
-    assert [ran(add(z.partition(16), x, y)) for _ in range(3)] == ["planned", *["prepared"] * 2]
+    assert [ran(add(z.partition(16), x, y)) for _ in range(3)] == ["plan", *["bound"] * 2]
     again = [(tw.zeros(48, f32), x, y) for _ in range(3)]
-    assert [ran(add(a.partition(16), b, c)) for a, b, c in again] == ["planned"] * 3
+    assert [ran(add(a.partition(16), b, c)) for a, b, c in again] == ["plan"] * 3
     assert np.array_equal(z.numpy(), wanted)
 
 
@@ -209,5 +209,5 @@ def test_a_tensor_that_the_kernel_leaves_alone_counts_at_the_launch_all_the_same
     with pytest.raises(tw.BorrowError, match="is written by this launch and also read by it"):
         first_of_two(z.partition(16), x, z)
     z, x, y, _ = vectors(96)
-    assert ran(first_of_two(z.partition(16), x, y)) == "planned"
+    assert ran(first_of_two(z.partition(16), x, y)) == "plan"
     assert np.array_equal(z.numpy(), x.numpy())

@@ -9,32 +9,32 @@ from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.interop import foreign
+from tilewright.runtime.interop import foreign, passed
 from tilewright.runtime.interop import ranges as foreign_ranges
-from tilewright.runtime.order import used_bytes
-from tilewright.runtime.order.used_bytes import UsedBytes
+from tilewright.runtime.order import timeline
+from tilewright.runtime.order.timeline import Timeline
 
 # By name: `tilewright.runtime.devices.device` is also the function that opens a context.
 device_module = importlib.import_module("tilewright.runtime.devices.device")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")
 
 
-# What changes in several steps, so that nothing else may happen in between.
+# Changes of the order, which are made in critical sections.
 CHANGES = {
-    UsedBytes: ("catch_up", "come_after", "join_lease", "leave_home", "leave_lease", "order",
-                "settle_in", "take_read", "take_write"),
+    Timeline: ("catch_up", "come_after", "join_graph", "leave_graph", "merge", "order", "put",
+               "record"),
     Stream: ("follow", "wait_for"),
 }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def _check_changes(monkeypatch):
-    """Whoever changes what is known of the order is alone."""
+    """The order of work changes in critical sections only."""
 
     def guarded(change):
         @functools.wraps(change)
         def call(self, *args, **kwargs):
-            assert self.device.changes, f"{change.__qualname__}: others may come in between"
+            assert self.device.busy is not None, f"{change.__qualname__} is not critical"
             return change(self, *args, **kwargs)
 
         return call
@@ -47,7 +47,7 @@ def _check_changes(monkeypatch):
 @pytest.fixture
 def nobody_asks(monkeypatch):
     """Other streams are not asked by the way: what is quick would ask them more seldom."""
-    monkeypatch.setattr(used_bytes, "_SELDOM", 1 << 30)
+    monkeypatch.setattr(timeline, "_SELDOM", 1 << 30)
 
 
 @pytest.fixture
@@ -109,7 +109,8 @@ def driver(monkeypatch):
     double = RecordingDriver()
     _forget_devices(monkeypatch)
     ranges = foreign_ranges._Ranges()  # addresses on paper come back
-    for module in (foreign, foreign_ranges):
+    monkeypatch.setattr(passed, "WRAPPERS", {})
+    for module in (foreign, foreign_ranges, passed):
         monkeypatch.setattr(module, "RANGES", ranges)
     monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
     return double

@@ -111,6 +111,6 @@ def builder(driver, device):
     def make(z, x, failure=None):
         z, x = from_dlpack(z), from_dlpack(x)
         work = Launch(function, z, x)
-        return tw.WorkOp("add_one", device, (writes(z), reads(x)), work, z, failure=failure)
+        return tw.make_operation("add_one", device, (writes(z), reads(x)), work, z, failure=failure)
 
     return make

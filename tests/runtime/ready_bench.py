@@ -8,6 +8,12 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from runtime_doubles import RecordingDriver, reads, updates
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.per_tensor import spell_out
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.ops.ready_work import NEVER, ReadyWork, RepeatedWork
+from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.tickets import Role
 
 from tilewright import runtime as tw
 from tilewright.backends.cuda.device import CudaBackend
@@ -15,13 +21,7 @@ from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.function import Filled
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.per_tensor import spell_out
-from tilewright.runtime.ops.ready import ReadyOp
-from tilewright.runtime.ops.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.ops.zip import zip_operations
-from tilewright.runtime.order.alone import alone
-from tilewright.runtime.order.tickets import Role
 
 
 class Launch:
@@ -204,7 +204,7 @@ class Bench:
     def submit_when_something_was_dropped(self, stream, z, x):
         """What a finaliser has left to be done is done by the submission."""
         operation = self.build(z, x)
-        self.device.notes.append(Dropped())
+        self.device.deferred.append(Dropped())
         operation.submit(stream)
         self.kept.append((operation, stream))
 

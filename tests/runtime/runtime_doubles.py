@@ -60,7 +60,7 @@ def operation(
         work = GpuWork(function, *accesses, node=node)
         if node is None:  # a CUDA stream cannot say what a function raised
             failure = failure or work.failure
-    return tw.WorkOp(label, device, accesses, work, tensors, failure=failure)
+    return tw.make_operation(label, device, accesses, work, tensors, failure=failure)
 
 
 def reads(tensor: tw.Tensor, name: str = "x") -> tw.Access:

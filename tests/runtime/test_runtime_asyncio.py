@@ -248,7 +248,7 @@ def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
     async def main():
         op = z.wait  # nothing written yet
         op()
-        work = tw.WorkOp("nothing", cuda, (), _Nothing(), z)
+        work = tw.make_operation("nothing", cuda, (), _Nothing(), z)
         return await work
 
     assert asyncio.run(main()) is z
@@ -256,7 +256,7 @@ def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
     driver.patient = True
 
     async def patient():
-        work = tw.WorkOp("nothing", cuda, (), _Nothing(), z)
+        work = tw.make_operation("nothing", cuda, (), _Nothing(), z)
         task = asyncio.ensure_future(work)
         await asyncio.sleep(0.002)
         assert not task.done()
@@ -274,7 +274,7 @@ def test_on_paper_a_lost_gpu_is_told_to_whoever_awaits(driver, cuda, monkeypatch
     driver.patient = True
 
     async def main():
-        task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
+        task = asyncio.ensure_future(tw.make_operation("nothing", cuda, (), _Nothing(), None))
         await asyncio.sleep(0.002)  # by then the poller has it
         for name in ("query_event", "query_stream", "synchronize_stream"):
             monkeypatch.setattr(driver, name, lost)
@@ -288,7 +288,7 @@ def test_on_paper_a_lost_gpu_is_told_to_whoever_awaits(driver, cuda, monkeypatch
 def test_on_paper_the_poller_ends_with_the_process(driver, cuda):
     async def main():
         driver.patient = True
-        task = asyncio.ensure_future(tw.WorkOp("nothing", cuda, (), _Nothing(), None))
+        task = asyncio.ensure_future(tw.make_operation("nothing", cuda, (), _Nothing(), None))
         await asyncio.sleep(0.002)  # by then the poller has it
         driver.patient = False
         await task
@@ -307,7 +307,7 @@ def test_on_paper_whoever_waits_lets_the_others_submit_first(driver, cuda):
     seen = []
 
     async def one(name):
-        operation = tw.WorkOp("nothing", cuda, (), _Nothing(), None).submit()
+        operation = tw.make_operation("nothing", cuda, (), _Nothing(), None).submit()
         seen.append(f"{name} submitted")
         await operation
         seen.append(f"{name} done")

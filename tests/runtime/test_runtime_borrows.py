@@ -202,7 +202,7 @@ class TestStates:
             def enqueue(self, stream):
                 raise AssertionError("never")
 
-        op = tw.WorkOp("k", z.device, (writes(z),), Refusing(), z)
+        op = tw.make_operation("k", z.device, (writes(z),), Refusing(), z)
         with pytest.raises(LaunchError, match="no such target"):
             op.compile()
         assert op.state is State.BUILT
@@ -237,7 +237,7 @@ class TestStates:
             def enqueue(self, stream):
                 raise KeyboardInterrupt
 
-        op = tw.WorkOp("k", z.device, (writes(z),), Interrupted(), z)
+        op = tw.make_operation("k", z.device, (writes(z),), Interrupted(), z)
         with pytest.raises(KeyboardInterrupt):
             op.submit()
         if z.device.kind == "cpu":  # where it is known that nothing was put

@@ -203,7 +203,7 @@ def test_what_comes_after_a_refusal_in_a_zip_gives_its_borrows_back():
         def enqueue(self, stream):
             raise LaunchError("no")
 
-    refused = tw.WorkOp("refused", z.device, (writes(z),), Refusing(), z)
+    refused = tw.make_operation("refused", z.device, (writes(z),), Refusing(), z)
     both = tw.zip_operations(refused, put(y, 1))
     with pytest.raises(LaunchError, match="no"):
         both.submit()

@@ -57,7 +57,7 @@ def copy(driver, cuda):
     function = CudaFunction(driver, b"cubin", "copy", (POINTER, POINTER))
 
     def build(z, x):
-        return tw.WorkOp("copy", cuda, (writes(z), reads(x)), Launch(function, z, x), z)
+        return tw.make_operation("copy", cuda, (writes(z), reads(x)), Launch(function, z, x), z)
 
     return build
 
@@ -226,8 +226,8 @@ class TestFailures:
             words = record.read()
             return LaunchError(f"site {words[1]}") if words[0] else None
 
-        op = tw.WorkOp("check", cuda, (writes(z),), Work(), z, failure=failure).submit()
-        later = tw.WorkOp("later", cuda, (updates(z),), Launch(_Nothing()), z).submit()
+        op = tw.make_operation("check", cuda, (writes(z),), Work(), z, failure=failure).submit()
+        later = tw.make_operation("later", cuda, (updates(z),), Launch(_Nothing()), z).submit()
         assert not op.done
         for observer in (op.sync, later.sync, z.numpy, z.wait, op.sync):
             with pytest.raises(LaunchError, match="site 7"):
@@ -342,13 +342,13 @@ def test_any_interleaving_gives_what_program_order_gives(plan, seed):
             continue
         work = Launch(function, tensors[z], tensors[x])
         accesses = (updates(tensors[z]), reads(tensors[x]))
-        tw.WorkOp("mix", device, accesses, work, None).submit(streams[stream])
+        tw.make_operation("mix", device, accesses, work, None).submit(streams[stream])
         expected[z] = expected[z] * 3 + expected[x] + 1
         if drops:  # a temporary that dies in flight
             temporary = tw.zeros(8, f32, device=device)
             work = Launch(function, temporary, tensors[x])
             accesses = (updates(temporary), reads(tensors[x]))
-            tw.WorkOp("mix", device, accesses, work, None).submit(streams[stream])
+            tw.make_operation("mix", device, accesses, work, None).submit(streams[stream])
             del temporary, work, accesses
         driver.step(driver.streams[seed % 3])
     for tensor, values in zip(tensors, expected, strict=True):

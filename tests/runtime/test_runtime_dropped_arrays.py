@@ -39,7 +39,7 @@ def run_behind(lib, tasks=3):
 
 
 def test_memory_goes_back_though_the_stream_never_rests(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     stream, most = theirs(lib), 0
     for number in range(300):
         x.fill_(number)
@@ -52,7 +52,7 @@ def test_memory_goes_back_though_the_stream_never_rests(lib):
 
 def test_much_memory_goes_back_sooner(lib):
     size = 1 << 20
-    _, x, y = lib.prepared(size)
+    _, x, y = lib.bound(size)
     stream, each, most = theirs(lib), 4 * size, 0
     for _ in range(12):
         lib.launch(torch.zeros(size), x, y).submit()
@@ -66,14 +66,14 @@ def test_much_memory_goes_back_sooner(lib):
 
 
 def test_little_memory_asks_the_driver_nothing(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     for _ in range(POLL_FROM // 2):
         lib.launch(torch.zeros(SIZE), x, y).submit()
     assert lib.driver.calls("query", "record", "create_event") == []
 
 
 def test_a_stream_that_is_recorded_is_not_asked(lib):
-    _, x, y = lib.prepared(1 << 21)
+    _, x, y = lib.bound(1 << 21)
     lib.launch(torch.zeros(1 << 21), x, y).submit()
     lib.launch(torch.zeros(1 << 21), x, y).submit()
     lib.driver.log.clear()
@@ -84,7 +84,7 @@ def test_a_stream_that_is_recorded_is_not_asked(lib):
 
 def test_what_torch_allocated_goes_back_at_once(lib, monkeypatch):
     allocator = Allocator(monkeypatch)
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE)
     lib.launch(z, x, y).submit()
     address = z.data_ptr()
@@ -102,7 +102,7 @@ def test_what_torch_allocated_goes_back_at_once(lib, monkeypatch):
 def test_who_comes_to_the_same_place_is_ordered_behind(lib, monkeypatch, cuda):
     """The allocator may hand memory out again that is still written, on the same stream."""
     Allocator(monkeypatch)
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place = torch.zeros(SIZE)
     lib.launch(place[:], x, y).submit()  # the view is gone, the memory is not
     gc.collect()
@@ -117,7 +117,7 @@ def test_who_comes_to_the_same_place_is_ordered_behind(lib, monkeypatch, cuda):
 
 def test_what_nobody_works_on_is_forgotten(lib, monkeypatch):
     allocator = Allocator(monkeypatch)
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.finish()
     tw.synchronize()
     del z, x, y
@@ -130,7 +130,7 @@ def test_what_nobody_works_on_is_forgotten(lib, monkeypatch):
 def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):
     """Addresses that never come back, on a stream that never rests."""
     Allocator(monkeypatch)
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     kept = []
     for _ in range(8 * MANY_LEFT):
         kept.append(torch.zeros(SIZE))  # so that the next one lies elsewhere
@@ -144,7 +144,7 @@ def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):
 def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
     """Whoever comes to it is counted: it is not forgotten when the others are looked through."""
     Allocator(monkeypatch)
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place = torch.zeros(SIZE)
     lib.launch(place[:], x, y).submit()
     (group,) = (one for one in foreign_ranges.RANGES.groups if one.low == place.data_ptr())
@@ -168,7 +168,7 @@ def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
 
 def test_no_stream_is_asked_while_another_is_recorded(lib, monkeypatch, cuda):
     Allocator(monkeypatch)
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     kept = [torch.zeros(SIZE) for _ in range(2 * MANY_LEFT)]
     recorded = lib.driver.create_stream()
     cuda.adopt_stream(lib.driver.stream_number(recorded))

@@ -90,7 +90,7 @@ def test_a_failure_keeps_nothing_that_those_have_who_were_told(cpu, how):
 
     def run(array):
         handle = from_dlpack(array)  # which the exception's traceback has
-        tw.WorkOp("gather", cpu, (writes(handle),), Work(), None, failure=check()).sync()
+        tw.make_operation("gather", cpu, (writes(handle),), Work(), None, failure=check()).sync()
 
     array = np.zeros(4, np.float32).view(Array)
     alive, text = weakref.ref(array), ""

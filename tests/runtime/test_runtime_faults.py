@@ -27,7 +27,7 @@ def kernels(driver, cuda):
         function = CudaFunction(driver, b"cubin", name, (POINTER, POINTER))
 
         def made(z, x):
-            return tw.WorkOp(name, cuda, (mode(z), reads(x)), Launch(function, z, x), z)
+            return tw.make_operation(name, cuda, (mode(z), reads(x)), Launch(function, z, x), z)
 
         return made
 

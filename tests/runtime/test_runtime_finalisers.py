@@ -114,7 +114,7 @@ def test_a_graph_dropped_while_it_runs_goes_when_it_has_ended(driver, cuda, copy
     graph.launch().submit()
     del graph, z, x
     with cuda.lock:
-        cuda.settle_notes()
+        cuda.settle_deferred()
     for _ in range(3):
         cuda.synchronize()
     assert driver.graphs == driver.executables == []

@@ -64,7 +64,7 @@ def trio(device):
     return z, x, tw.ones(32, f32, device=device)
 
 
-@pytest.mark.parametrize("before", range(4), ids=["cold", "planned", "seen", "prepared"])
+@pytest.mark.parametrize("before", range(4), ids=["cold", "plan", "seen", "bound"])
 def test_a_launch(trio, before):
     z, x, y = trio
     for _ in range(before):

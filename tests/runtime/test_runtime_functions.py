@@ -53,7 +53,7 @@ def launch(function, blocks, z, x, *, checked=False):
     work = Launch(function, blocks, z, x, record)
     accesses = (writes(z), reads(x))
     check = failure if checked else None
-    return tw.WorkOp("add_one", z.device, accesses, work, z, failure=check)
+    return tw.make_operation("add_one", z.device, accesses, work, z, failure=check)
 
 
 def test_a_launch(cpu):

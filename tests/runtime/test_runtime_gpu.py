@@ -80,7 +80,7 @@ def scale(cuda, tmp_path_factory):
 
     def build(z, x, factor=1.0, shift=0, record=None, failure=None):
         work = Work(z, x, factor, shift, record)
-        return tw.WorkOp("scale", cuda, (writes(z), reads(x)), work, z, failure=failure)
+        return tw.make_operation("scale", cuda, (writes(z), reads(x)), work, z, failure=failure)
 
     return build
 

@@ -32,7 +32,7 @@ class Bench:
 
     def mix(self, z, x):
         work = FunctionWork(self.function, (z, x))
-        return tw.WorkOp("mix", self.device, (updates(z), reads(x)), work, None)
+        return tw.make_operation("mix", self.device, (updates(z), reads(x)), work, None)
 
     def replay(self, times=1, stream=None):
         for _ in range(times):
@@ -41,7 +41,7 @@ class Bench:
 
     @property
     def is_calm(self):
-        return self.g._built.lease.calm is not None
+        return self.g._built.access.calm is not None
 
     @property
     def value(self):
@@ -55,9 +55,9 @@ def bench(driver, cuda):
 
 def test_one_stamp_stands_for_all_that_nobody_has_seen(bench):
     bench.replay(2)
-    stamp = bench.g._built.lease.stamp
+    stamp = bench.g._built.access.stamp
     bench.replay(5)
-    assert bench.g._built.lease.stamp is stamp
+    assert bench.g._built.access.stamp is stamp
     assert stamp.count == bench.device.stream.issued
     assert bench.driver.calls("wait", "record", "query") == []
     assert bench.z.numpy()[0] == bench.value

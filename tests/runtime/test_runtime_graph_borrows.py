@@ -194,7 +194,7 @@ class TestLease:
         with tw.graph() as g:
             for tensor in tensors:
                 g.record(put(tensor, 1))
-        lease = g._built.lease
+        lease = g._built.access
         assert len(lease.due()) == 50
         g.launch().sync()
         assert lease.due() == ()
@@ -221,4 +221,4 @@ class TestLease:
             del g
             gc.collect()
         assert x.numpy()[0] == 4
-        assert not x.storage.shares
+        assert not x.storage.timeline.graphs

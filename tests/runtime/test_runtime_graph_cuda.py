@@ -83,17 +83,17 @@ def kernels(driver, cuda):
         def copy(self, z, x, blocks=1, twice=False):
             functions = (self.functions["copy"],) * (2 if twice else 1)
             work = Launch(functions, (z, x), blocks)
-            return tw.WorkOp("copy", cuda, (writes(z), reads(x)), work, z)
+            return tw.make_operation("copy", cuda, (writes(z), reads(x)), work, z)
 
         def mix(self, z, x):
             work = Launch((self.functions["mix"],), (z, x))
-            return tw.WorkOp("mix", cuda, (updates(z), reads(x)), work, z)
+            return tw.make_operation("mix", cuda, (updates(z), reads(x)), work, z)
 
         def check(self, z, x):
             record = cuda.new_record()
             work = Launch((self.functions["check"],), (z, x), record=record)
             accesses = (writes(z), reads(x))
-            return tw.WorkOp("check", cuda, accesses, work, z, failure=reader(record))
+            return tw.make_operation("check", cuda, accesses, work, z, failure=reader(record))
 
     return Kernels()
 
@@ -170,8 +170,8 @@ class TestCalls:
                 stream.queue.upload(w.storage.allocation, source)
 
         with tw.graph() as g:
-            g.record(tw.WorkOp("fill", cuda, (writes(z),), Fill(), None))
-            g.record(tw.WorkOp("upload", cuda, (writes(w),), Upload(), None))
+            g.record(tw.make_operation("fill", cuda, (writes(z),), Fill(), None))
+            g.record(tw.make_operation("upload", cuda, (writes(w),), Upload(), None))
         assert len(driver.calls("add_fill")) == nodes
         assert len(driver.calls("add_copy")) == 1
         assert any(kept is source for node in g._built.nodes for kept in node.kept)
@@ -221,7 +221,7 @@ class TestCalls:
             graphs.append(g)
         for turn in range(6):
             graphs[turn % 2].launch().submit()
-            assert turn == 0 or all(g._built.lease.due() == () for g in graphs)
+            assert turn == 0 or all(g._built.access.due() == () for g in graphs)
 
 
 class TestUpdates:
@@ -286,7 +286,7 @@ class TestFailures:
         with pytest.raises(DriverError, match="cuGraphInstantiate"):
             op.graph()
         assert driver.graphs == []
-        assert not z.storage.shares
+        assert not z.storage.timeline.graphs
         kernels.copy(z, x).sync()
 
     def test_each_checked_node_of_each_replay_has_a_record(self, driver, cuda, kernels):

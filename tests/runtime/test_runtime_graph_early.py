@@ -28,7 +28,7 @@ def copies(driver, cuda):
 
         def operation(z, x):
             work = FunctionWork(function, (z, x))
-            return tw.WorkOp("copy", cuda, (updates(z), reads(x)), work, None)
+            return tw.make_operation("copy", cuda, (updates(z), reads(x)), work, None)
 
         return operation
 

@@ -6,10 +6,10 @@ import gc
 from types import SimpleNamespace
 
 import pytest
+from tilewright.runtime.graphs.guests import GraphGuests
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime.graphs.guests import GraphGuests
 from tilewright.runtime.interop import torch_functions
 from tilewright.runtime.interop.foreign import ForeignStorage, Producer
 

@@ -80,7 +80,9 @@ def test_several_start_behind_one_that_does_nothing(driver, cuda, width, togethe
     with tw.graph() as made:
         for pair in (*pairs, pairs[0]):
             accesses = updates(pair[0]), reads(pair[1])
-            made.record(tw.WorkOp("copy", cuda, accesses, FunctionWork(function, pair), None))
+            made.record(
+                tw.make_operation("copy", cuda, accesses, FunctionWork(function, pair), None)
+            )
     assert driver.calls("add_idle") == ([("add_idle", 0, ())] if together else [])
     free = [before for _, _, before in driver.calls("add_launch") if not before]
     assert len(free) == (0 if together else width)
@@ -106,11 +108,13 @@ def test_a_wide_graph_does_what_it_did(driver, cuda):
     with tw.graph() as made:
         for pair in pairs:
             accesses = updates(pair[0]), reads(pair[1])
-            made.record(tw.WorkOp("copy", cuda, accesses, FunctionWork(function, pair), None))
+            made.record(
+                tw.make_operation("copy", cuda, accesses, FunctionWork(function, pair), None)
+            )
     made.launch().submit()
     assert [z.numpy()[0] for z, _ in pairs] == [number + 1 for number in range(70)]
     z, x = pairs[3][0], pairs[5][1]
     work = FunctionWork(function, (z, x))
-    made.update(tw.WorkOp("copy", cuda, (updates(z), reads(x)), work, None), node=3)
+    made.update(tw.make_operation("copy", cuda, (updates(z), reads(x)), work, None), node=3)
     made.launch().submit()
     assert pairs[3][0].numpy()[0] == 6

@@ -8,10 +8,10 @@ import weakref
 
 import pytest
 from runtime_doubles import add_one, copy, edges, put
+from tilewright.runtime.order.alone import alone
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.order.alone import alone
 
 pytestmark = pytest.mark.usefixtures("device")
 

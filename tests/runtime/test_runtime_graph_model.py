@@ -211,7 +211,7 @@ class OnPaper:
     def build(self, z, x):
         z, x = self.tensors[z], self.tensors[x]
         work = Launch((self.function,), (z, x))
-        return tw.WorkOp("mix", self.device, (updates(z), reads(x)), work, None)
+        return tw.make_operation("mix", self.device, (updates(z), reads(x)), work, None)
 
     def expect(self, *pairs):
         for z, x in pairs:

@@ -41,7 +41,7 @@ class TestRefusals:
             block()
         assert x.storage.is_lazy
         assert not x.storage.borrows
-        assert not x.storage.shares
+        assert not x.storage.timeline.graphs
         with pytest.raises(LaunchError, match="given up by an exception"):
             g.launch()
         with pytest.raises(LaunchError, match="given up by an exception"):
@@ -76,7 +76,7 @@ class TestRefusals:
         both = put(z[:2], 1), _work(z[2:], allocate)
         with pytest.raises(LaunchError, match="allocates memory when it runs"), g:
             g.record(tw.zip_operations(*both))
-        assert not z.storage.shares
+        assert not z.storage.timeline.graphs
         with pytest.raises(LaunchError, match="given up"):
             g.launch()
 
@@ -220,4 +220,4 @@ def _work(tensor, enqueue):
         def enqueue(self, stream):
             enqueue(stream)
 
-    return tw.WorkOp("work", tensor.device, (writes(tensor),), Work(), tensor)
+    return tw.make_operation("work", tensor.device, (writes(tensor),), Work(), tensor)

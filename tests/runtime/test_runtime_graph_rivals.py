@@ -38,7 +38,7 @@ class Rivals(Bench):
 
     @property
     def are_calm(self):
-        return [graph._built.lease.calm is not None for graph in (self.g, self.back)]
+        return [graph._built.access.calm is not None for graph in (self.g, self.back)]
 
 
 @pytest.fixture
@@ -172,5 +172,5 @@ def test_a_rival_that_is_gone_has_left_its_fences(bench):
 
 def test_graphs_that_only_read_the_same_are_none_of_them(bench):
     first, second = (bench.mix(z, bench.other).graph() for z in (bench.z, bench.x))
-    assert second._built.lease not in first._built.lease.rivals
-    assert first._built.lease in bench.g._built.lease.rivals
+    assert second._built.access not in first._built.access.conflicting
+    assert first._built.access in bench.g._built.access.conflicting

@@ -9,6 +9,9 @@ from __future__ import annotations
 import pytest
 from ready_bench import Bench, Launch, Newcomers, Planned, Ready
 from runtime_doubles import reads, updates, writes
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.order.tickets import Role
 
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
@@ -16,10 +19,7 @@ from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
 from tilewright.runtime.graphs.graph import graph
 from tilewright.runtime.memory.creation import fill_by
 from tilewright.runtime.ops.lifecycle import Ends
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.ready import ReadyOp
 from tilewright.runtime.ops.zip import zip_operations
-from tilewright.runtime.order.tickets import Role
 
 WAYS = pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
 
@@ -61,7 +61,7 @@ def bench_of(way):
 
 def long_way(bench, z, x, mode=updates):
     accesses = (mode(z), reads(x))
-    return tw.WorkOp("mix", bench.device, accesses, Launch(bench.function, (z, x)), None)
+    return tw.make_operation("mix", bench.device, accesses, Launch(bench.function, (z, x)), None)
 
 
 def order(bench):
@@ -140,7 +140,7 @@ def test_a_finaliser_may_launch_while_room_is_made(kind, monkeypatch):
     if kind is None:
         accesses = (reads(x), updates(z))
         work = Launch(bench.function, (z, x))
-        operation = tw.WorkOp("mix", bench.device, accesses, work, None)
+        operation = tw.make_operation("mix", bench.device, accesses, work, None)
     else:
         work = Planned(bench.device, bench.function, None)
         work.roles = (Role(tw.Mode.READ, "x"), Role(tw.Mode.UPDATE, "z"))
@@ -282,7 +282,7 @@ def test_a_signal_behind_a_replay(cuda, driver):
     for _ in range(2):  # the second one follows at once
         recorded.launch().submit()
     cuda.stream.sync()
-    lease = recorded._built.lease
+    lease = recorded._built.access
     lease.stamp = Interrupted(lease.stamp)
     with pytest.raises(KeyboardInterrupt):
         recorded.launch().submit()

@@ -21,12 +21,12 @@ from interrupt_points import Interrupt, InterruptPoints
 from interrupted_worlds import PROGRAMS, World, check
 from ready_bench import Bench, Launch, Newcomers, Ready
 from runtime_doubles import reads, writes
+from tilewright.runtime.ops.work import WorkOp
 
 import tilewright as tw
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.context import Setting, Surrounding
 from tilewright.runtime.devices.fork import ForkedLock
-from tilewright.runtime.ops.work import WorkOp
 from tilewright.runtime.ops.zip import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
@@ -192,11 +192,11 @@ def test_a_note_that_was_broken_off_is_settled_again(device, error, times, left)
     """But not for ever, if it fails by itself."""
     note, other = Breaking(error, times), Breaking(None, 0)
     with device.lock:
-        device.settle_notes()
-        device.notes.extend((note, other))
-        while device.notes:
+        device.settle_deferred()
+        device.deferred.extend((note, other))
+        while device.deferred:
             with suppress(type(error)):
-                device.settle_notes()
+                device.settle_deferred()
     assert (note.left, other.left) == (left, -1)
 
 

@@ -53,7 +53,7 @@ class Driver(bindings.ReadyCalls):
         return (CODES.CUDA_SUCCESS,)
 
 
-@pytest.fixture(params=["launch", "prepared"])
+@pytest.fixture(params=["launch", "bound"])
 def launch(request, monkeypatch):
     """Makes one launch of a driver, on a stream that has a context or has not."""
 

@@ -98,53 +98,44 @@ class Program:
                 assert not self.driver.problems, (name, self.driver.problems)
                 self.check()
             self.let_go()
-            for _ in range(3):  # graphs are destroyed first, what they kept is freed then
+            for _ in range(3):  # graphs are destroyed first, then their memory
                 self.device.synchronize()
+                with self.device.lock:
+                    self.device.empty_free_lists()
         for stream in self.driver.streams:
             self.driver.synchronize_stream(stream)
         assert not self.driver.problems
         assert not self.driver.memory, "something was never freed"
 
     def check(self) -> None:
-        """What leases count on, which shows long before something is out of order."""
+        """Invariants of graph accesses, which show long before work is out of order."""
         for graph, _ in self.graphs:
-            lease = graph._built.lease
-            for share in lease.shares:
-                self.check_home(share, graph._built.claim)
-                self.check_rivals(share)
-                if share.index not in lease.touched | lease.at_home:
-                    self.check_untouched(share)
+            for access in graph._built.access.timelines:
+                assert access.member.storage.timeline.stream is None, "it has replays to look at"
+                self.check_conflicting(access)
+                if access.index not in access.graph.dirty:
+                    self.check_clean(access)
 
-    def check_home(self, share, claim: object) -> None:
-        """One who has a home is looked at by replays elsewhere, and no replay is built unknown."""
-        lease, home = share.lease, share.member.storage.home
-        if home is not None:
-            assert share.index in lease.at_home
-            assert share.index in lease.touched or lease.stamp.stream is home
-            assert not lease.holders or self.device.latest is claim
-
-    def check_rivals(self, share) -> None:
-        """Replays in conflict that a storage does not know of are all on one stream."""
-        if share.lease.stamp in (None, share.seen):
+    def check_conflicting(self, access) -> None:
+        """Conflicting replays that a timeline has not recorded are all on one stream."""
+        graph = access.graph
+        if graph.stamp in (None, access.seen):
             return
-        for other in share.member.storage.shares:
-            stamp, is_rival = (
-                other.lease.stamp,
-                share.index in share.lease.rivals.get(other.lease, ()),
-            )
-            if is_rival and stamp not in (None, other.seen):
-                assert stamp.stream is share.lease.stamp.stream
+        for other in access.member.storage.timeline.graphs:
+            stamp = other.graph.stamp
+            conflicts = access.index in graph.conflicting.get(other.graph, ())
+            if conflicts and stamp not in (None, other.seen):
+                assert stamp.stream is graph.stamp.stream
 
-    def check_untouched(self, share) -> None:
-        """What a replay does not look at comes before the last one, wherever the next is."""
-        lease, stamp, storage = share.lease, share.lease.stamp, share.member.storage
-        if any(share.index in lease.rivals[rival] for rival in lease.overtaken):
+    def check_clean(self, access) -> None:
+        """Uses of a timeline that is not dirty come before the last replay."""
+        graph = access.graph
+        if any(access.index in graph.conflicting[other] for other in graph.overtaken):
             return
-        uses = [(use, True) for use in storage._writes] + [(use, False) for use in storage._reads]
-        for use, is_write in uses:
-            fence = use.fence
-            is_behind = fence.stream is stamp.stream and fence.count > stamp.count
-            assert not is_behind or share.member.conflicts(use.region, writes=is_write) is None
+        for use in access.member.storage.timeline.uses:
+            is_behind = use.stream is graph.stamp.stream and use.count > graph.stamp.count
+            conflicts = access.member.conflicts(use.region, writes=use.writes) is not None
+            assert not is_behind or not conflicts
 
     def let_go(self) -> None:
         self.graphs.clear()
@@ -167,7 +158,7 @@ class Program:
         mode = self.draw.choice((writes, updates))
         accesses = (mode(z), *(reads(x) for x in inputs))
         work = Launch((self.functions[len(inputs)],), (z, *inputs))
-        made = tw.WorkOp(f"touch{len(inputs)}", self.device, accesses, work, None)
+        made = tw.make_operation(f"touch{len(inputs)}", self.device, accesses, work, None)
         return made, [(z, True), *((x, False) for x in inputs)]
 
     def put(self, operation: tw.DeviceOp, subject: list, stream: tw.Stream | None = None) -> None:

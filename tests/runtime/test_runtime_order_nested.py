@@ -118,7 +118,7 @@ class Nested(Launches):
         """Let go of what was refused, which its exception has kept."""
         gc.collect()
         with self.device.lock:
-            self.device.settle_notes()
+            self.device.settle_deferred()
 
     def nested(self, name: str) -> None:
         subject, last = self.driver.subject, self.last

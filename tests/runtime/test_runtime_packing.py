@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 from ready_bench import Bench, Newcomers
+from tilewright.runtime.ops.newcomers import NewcomerOp
 
 from tilewright.backends.cuda.external import CudaExternalFunction
 from tilewright.backends.cuda.module import POINTER
 from tilewright.errors import DriverError
 from tilewright.runtime.devices.function import LaunchShape
-from tilewright.runtime.ops.newcomers import NewcomerOp
 
 PTX = b".version 7.8\n.target sm_80\n"
 

@@ -121,4 +121,4 @@ def put_nothing(z):
         def enqueue(self, stream):
             pass
 
-    return tw.WorkOp("nothing", z.device, (tw.Access(z, tw.Mode.WRITE, "z"),), Nothing(), z)
+    return tw.make_operation("nothing", z.device, (tw.Access(z, tw.Mode.WRITE, "z"),), Nothing(), z)

@@ -11,13 +11,13 @@ import warnings
 import numpy as np
 import pytest
 from runtime_doubles import put
+from tilewright.runtime.ops.guests import GuestOp
+from tilewright.runtime.ops.newcomers import NewcomerOp
+from tilewright.runtime.ops.ready import ReadyOp
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
 from tilewright.runtime.memory.partition import Partition
-from tilewright.runtime.ops.guests import GuestOp
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.ready import ReadyOp
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -10,11 +10,11 @@ import numpy as np
 import paper_kernels
 import pytest
 from paper_kernels import SIZE, numbers
+from tilewright.runtime.ops.series import Series
 
 import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError, DriverError
-from tilewright.runtime.ops.series import Series
 
 
 @pytest.fixture

@@ -51,17 +51,17 @@ def build(lib, kind):
     """An operation that is built in one of the ways, and its tensors."""
     if kind == "cold":
         tensors = lib.trio()
-    elif kind == "hosted":
-        tensors = lib.prepared()
+    elif kind == "bound":
+        tensors = lib.bound()
     else:
-        lib.prepared()
+        lib.bound()
         tensors = lib.trio()
     operation = lib.launch(*tensors)
     assert way(operation) == kind
     return operation, tensors
 
 
-WAYS = ["cold", "planned", "hosted"]
+WAYS = ["cold", "plan", "bound"]
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -91,7 +91,7 @@ def test_memory_that_is_too_small_when_it_is_passed(lib, kind, which):
 
 
 def test_memory_that_is_whole_again(lib):
-    operation, tensors = build(lib, "hosted")
+    operation, tensors = build(lib, "bound")
     operation.close()
     shrunk = Shrunk(tensors[1])
     with refuse():
@@ -105,7 +105,7 @@ def test_memory_that_is_whole_again(lib):
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_tensor_given_other_memory_at_the_place_that_it_left(lib, which):
     """The tensor begins where it did, and its old storage is whole again, elsewhere."""
-    operation, tensors = build(lib, "hosted")
+    operation, tensors = build(lib, "bound")
     tensor = tensors[which]
     old = tensor.untyped_storage()
     shrunk = Shrunk(tensor)
@@ -138,7 +138,7 @@ def test_memory_that_shrinks_under_a_graph(lib, which):
 
 
 def test_a_view_needs_what_lies_in_front_of_it(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     whole = torch.zeros(2 * SIZE)
     part = whole[SIZE:]
     lib.launch(part, x, y).close()

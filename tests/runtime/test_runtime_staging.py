@@ -83,7 +83,7 @@ def test_what_is_larger_than_a_piece_goes_the_drivers_way(driver, cuda, monkeypa
     order = [entry[0] for entry in driver.calls("copy_out", "synchronize")]
     assert order == ["copy_out", "synchronize"]  # what was before it has passed already
     y = tw.from_numpy(numbers(5000, 1))
-    tw.WorkOp("touch", cuda, (tw.Access(y, tw.Mode.READ, "y"),), _Nothing(), y).submit()
+    tw.make_operation("touch", cuda, (tw.Access(y, tw.Mode.READ, "y"),), _Nothing(), y).submit()
     driver.log.clear()
     assert (y.numpy() == numbers(5000, 1)).all()
     order = [entry[0] for entry in driver.calls("copy_out", "synchronize")]

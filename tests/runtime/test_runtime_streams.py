@@ -250,7 +250,7 @@ class TestMemory:
         hold = cpu.stream.hold()
         copy(z, x).submit()
         del x
-        tw.zeros(1).storage.device.settle_notes()
+        tw.zeros(1).storage.device.settle_deferred()
         assert alive() is not None
         hold.release()
         assert z.numpy().tolist() == list(range(8))

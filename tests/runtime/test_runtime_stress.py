@@ -155,7 +155,7 @@ def _state(device: tw.Device) -> dict[str, object]:
         "records": missing,
         "under way": [len(one._kept) + len(one._unsettled) for one in device.streams if
                       one._kept or one._unsettled],
-        "notes": len(device.notes),
+        "notes": len(device.deferred),
     }  # fmt: skip
 
 

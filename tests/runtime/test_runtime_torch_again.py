@@ -35,7 +35,7 @@ def launches(lib, number, stream=None):
 
 
 def test_the_same_tensors_are_prepared_and_wait_for_nothing(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     x.fill_(3)
     for _ in range(50):
         lib.launch(z, x, y).submit()
@@ -48,10 +48,10 @@ def test_the_same_tensors_are_prepared_and_wait_for_nothing(lib):
 
 
 def test_other_tensors_are_planned(lib):
-    lib.prepared()
+    lib.bound()
     z, x, y = lib.trio()
     operation = lib.launch(z, x[:], y)
-    assert way(operation) == "planned"
+    assert way(operation) == "plan"
     operation.submit()
     lib.finish()
     assert z.tolist() == [7.0] * SIZE
@@ -65,7 +65,7 @@ def test_our_tensors_among_theirs(lib, cuda):
         lib.add(z.partition(SIZE), x, y).submit()
     lib.driver.log.clear()
     operation = lib.add(z.partition(SIZE), x, y)
-    assert way(operation) == "hosted"
+    assert way(operation) == "bound"
     operation.submit()
     assert lib.order() == launches(lib, 1)
     tw.fill(z, 1).submit()  # on our own stream, behind theirs
@@ -74,7 +74,7 @@ def test_our_tensors_among_theirs(lib, cuda):
 
 
 def test_an_output_that_is_new_every_time(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     for number in range(200):
         x.fill_(number)
         z = torch.zeros(SIZE)
@@ -90,7 +90,7 @@ def test_an_output_that_is_new_every_time(lib):
 
 
 def test_a_view_that_overlaps_an_output_is_refused(lib):
-    z, _, y = lib.prepared(2 * SIZE)
+    z, _, y = lib.bound(2 * SIZE)
     for other in (z, z[:], z.view(2, SIZE).view(-1)):
         with refuse("z is written by this launch and also read by it as x"):
             lib.launch(z, other, y)
@@ -105,9 +105,9 @@ def test_a_view_that_overlaps_an_output_is_refused(lib):
 
 
 def test_a_built_operation_holds_every_view_of_the_memory(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     operation = lib.launch(z, x, y)
-    assert way(operation) == "hosted"
+    assert way(operation) == "bound"
     other = torch.zeros(SIZE)
     for again in (
         lambda: lib.launch(z, x, y),
@@ -125,12 +125,12 @@ def test_a_built_operation_holds_every_view_of_the_memory(lib):
 
 
 def test_a_resized_tensor_is_looked_at_anew(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     for tensor in (z, x, y):
         tensor.resize_(1 << 12)
         tensor.fill_(3)
     operation = lib.launch(z, x, y)
-    assert way(operation) == "planned"
+    assert way(operation) == "plan"
     operation.submit()
     lib.finish()
     assert z.tolist() == [6.0] * (1 << 12)
@@ -141,7 +141,7 @@ def test_a_resized_tensor_is_looked_at_anew(lib):
 
 @pytest.mark.parametrize("how", ["set_", "data"])
 def test_a_tensor_with_other_memory_is_looked_at_anew(lib, how):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     before, other = z[:], torch.full((SIZE,), 9.0)
     if how == "set_":
         z.set_(other)
@@ -158,7 +158,7 @@ def test_a_tensor_with_other_memory_is_looked_at_anew(lib, how):
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("how", ["resize_", "set_", "data"])
 def test_a_tensor_that_moves_before_the_submission(lib, how, which):
-    tensors = lib.prepared()
+    tensors = lib.bound()
     operation = lib.launch(*tensors)
     moved, other = tensors[which], torch.zeros(1 << 16)
     if how == "resize_":
@@ -173,7 +173,7 @@ def test_a_tensor_that_moves_before_the_submission(lib, how, which):
 
 
 def test_other_strides_on_the_same_memory(lib):
-    z, x, y = lib.prepared(2 * SIZE)
+    z, x, y = lib.bound(2 * SIZE)
     x.as_strided_((2 * SIZE,), (0,))
     operation = lib.launch(z, x, y)
     assert way(operation) == "cold"
@@ -181,7 +181,7 @@ def test_other_strides_on_the_same_memory(lib):
 
 
 def test_an_identity_that_comes_back(lib):
-    z, _, y = lib.prepared()
+    z, _, y = lib.bound()
     seen = set()
     for number in range(50):
         x = torch.full((SIZE,), float(number))
@@ -194,7 +194,7 @@ def test_an_identity_that_comes_back(lib):
 
 
 def test_another_current_stream(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.launch(z, x, y).submit()
     lib.driver.log.clear()
     first, lib.stream = lib.stream, lib.driver.create_stream()
@@ -209,7 +209,7 @@ def test_another_current_stream(lib):
 
 
 def test_a_stream_that_is_named(lib, cuda):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     ours = cuda.new_stream()
     here = ours.queue.handle
     lib.launch(z, x, y).submit(ours)
@@ -221,7 +221,7 @@ def test_a_stream_that_is_named(lib, cuda):
 
 
 def test_what_requires_grad(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     z.requires_grad_()
     with refuse("z is written by plain_add, but the torch tensor requires grad"):
         lib.launch(z, x, y)
@@ -234,7 +234,7 @@ def test_what_requires_grad(lib):
 
 
 def test_a_write_raises_the_version_of_all_views(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     before, view, read = z._version, z[:], x._version
     operation = lib.launch(z, x, y)
     assert z._version == before
@@ -246,7 +246,7 @@ def test_a_write_raises_the_version_of_all_views(lib):
 
 
 def test_a_recording_takes_the_launch_and_nothing_else(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.driver.synchronize_stream(lib.stream)
     tw.synchronize()
     lib.driver.log.clear()
@@ -277,7 +277,7 @@ def test_our_own_launches_on_a_stream_that_is_recorded(lib, cuda):
 
 def test_a_library_that_works_on_a_stream_of_ours(lib, cuda):
     lib.stream = cuda.stream.queue.handle
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     before = z._version
     for _ in range(3):
         lib.launch(z, x, y).submit()
@@ -290,7 +290,7 @@ def test_a_library_that_works_on_a_stream_of_ours(lib, cuda):
 
 
 def test_memory_in_flight_outlives_its_tensor(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.finish()
     tw.synchronize()
     ranges = len(foreign_ranges.RANGES.groups)
@@ -306,7 +306,7 @@ def test_memory_in_flight_outlives_its_tensor(lib):
 
 
 def test_a_tensor_that_was_given_other_memory_keeps_none(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.finish()
     for tensor in (z, x, y):
         tensor.data = torch.zeros(SIZE)
@@ -318,7 +318,7 @@ def test_a_tensor_that_was_given_other_memory_keeps_none(lib):
 
 
 def test_a_moved_handle_is_not_used_again(lib):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     tw.move(tw.partition(z, SIZE).tensor)
     lib.launch(z, x, y).submit()
     lib.finish()
@@ -326,9 +326,9 @@ def test_a_moved_handle_is_not_used_again(lib):
 
 
 def test_parameters_of_modules(lib):
-    z, x, _ = lib.prepared()
+    z, x, _ = lib.bound()
     weight = torch.nn.Parameter(torch.full((SIZE,), 4.0))
-    for expected in ("planned", "hosted", "hosted"):
+    for expected in ("plan", "bound", "bound"):
         operation = lib.launch(z, x, weight)
         assert way(operation) == expected
         operation.submit()

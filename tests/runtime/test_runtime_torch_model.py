@@ -142,7 +142,7 @@ class Program:
         if not self.kept or self.built:
             return
         handle, use, dtype = self.draw.choice(self.kept)
-        usual = self.constant(dtype, len(use.touched) // 4)
+        usual = self.constant(dtype, len(use.dirty) // 4)
         operation = self.kernels[dtype](handle.partition(TILE), usual, usual)
         uses = (use, *self.uses((usual, usual, usual))[1:])
         self.put_unless_moved(operation, uses)

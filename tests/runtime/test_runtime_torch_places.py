@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 def test_memory_that_comes_back_is_prepared(lib):
     """As it does in every step of a loop; the objects are new."""
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place = torch.zeros(SIZE)
-    for expected in ("planned", "hosted", "hosted", "hosted"):
+    for expected in ("plan", "bound", "bound", "bound"):
         operation = lib.launch(place[:], x, y)
         assert way(operation) == expected
         operation.submit()
@@ -28,7 +28,7 @@ def test_memory_that_comes_back_is_prepared(lib):
 
 
 def test_memory_that_comes_back_as_something_else(lib):
-    _, x, y = lib.prepared(2 * SIZE)
+    _, x, y = lib.bound(2 * SIZE)
     place = torch.zeros(4 * SIZE)
     wanted = x + y
     for _ in range(4):
@@ -43,7 +43,7 @@ def test_memory_that_comes_back_as_something_else(lib):
 @pytest.mark.parametrize("is_forgotten", [False, True])
 def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
     """A prepared launch is found again, and leaves its fences where they are looked for now."""
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place, others = torch.zeros(SIZE), [torch.zeros(SIZE) for _ in range(2)]
     for _ in range(4):
         lib.launch(place[:], x, y).submit()
@@ -55,7 +55,7 @@ def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
     first, lib.stream = lib.stream, lib.driver.create_stream()
     lib.driver.log.clear()
     operation = lib.launch(place[:], x, y)
-    assert way(operation) == "hosted"
+    assert way(operation) == "bound"
     operation.submit()
     second, before = lib.stream, lib.order()
     assert (("wait", second, first) in before) is not is_forgotten
@@ -67,7 +67,7 @@ def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
 
 def test_memory_that_comes_back_when_all_is_forgotten(lib):
     """On the same stream, with nothing else having happened: its fences are new ones."""
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place, other = torch.zeros(SIZE), torch.zeros(SIZE)
     for _ in range(4):
         lib.launch(place[:], x, y).submit()
@@ -76,7 +76,7 @@ def test_memory_that_comes_back_when_all_is_forgotten(lib):
     for _ in range(3):
         tw.synchronize()
     operation = lib.launch(place[:], x, y)
-    assert way(operation) == "hosted"
+    assert way(operation) == "bound"
     operation.submit()
     gc.collect()
     first, lib.stream = lib.stream, lib.driver.create_stream()
@@ -86,10 +86,10 @@ def test_memory_that_comes_back_when_all_is_forgotten(lib):
 
 
 def test_new_arrays_of_a_launch_that_was_built_before_a_fork(lib, cuda):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place = torch.zeros(SIZE)
     operation = lib.launch(place, x, y)
-    assert way(operation) == "planned"
+    assert way(operation) == "plan"
     cuda.restart()
     lib.driver.log.clear()
     with pytest.raises(tw.DriverError, match="CUDA does not survive a fork"):
@@ -98,10 +98,10 @@ def test_new_arrays_of_a_launch_that_was_built_before_a_fork(lib, cuda):
 
 
 def test_a_new_array_that_moves_before_the_submission(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE)
     operation = lib.launch(z, x, y)
-    assert way(operation) == "planned"
+    assert way(operation) == "plan"
     z.data = torch.zeros(SIZE)
     with pytest.raises(tw.BorrowError, match="has been moved or resized since"):
         operation.submit()
@@ -109,7 +109,7 @@ def test_a_new_array_that_moves_before_the_submission(lib):
 
 
 def test_new_arrays_on_another_stream_than_they_were_built_for(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE)
     operation = lib.launch(z, x, y)
     first, lib.stream = lib.stream, lib.driver.create_stream()
@@ -122,7 +122,7 @@ def test_new_arrays_on_another_stream_than_they_were_built_for(lib):
 
 
 def test_new_arrays_while_their_library_records(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE)
     operation = lib.launch(z, x, y)
     issued = tw.Device("cuda").adopt_stream(lib.number(0)).issued
@@ -133,7 +133,7 @@ def test_new_arrays_while_their_library_records(lib):
 
 
 def test_a_new_array_that_requires_grad(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE, requires_grad=True)
     with pytest.raises(tw.BorrowError, match="requires grad"):
         lib.launch(z, x, y)
@@ -143,8 +143,8 @@ def test_a_new_array_that_requires_grad(lib):
 
 
 def test_a_place_that_was_written_in_between_by_another_form(lib):
-    lib.prepared(2 * SIZE)
-    _, x, y = lib.prepared(SIZE)
+    lib.bound(2 * SIZE)
+    _, x, y = lib.bound(SIZE)
     place, wide = torch.zeros(2 * SIZE), [torch.ones(2 * SIZE) for _ in range(2)]
     for _ in range(4):
         lib.launch(place[:SIZE], x, y).submit()
@@ -162,8 +162,8 @@ def test_a_place_that_was_written_in_between_by_another_form(lib):
 
 
 def test_a_home_that_another_form_moves_before_the_submission(lib):
-    lib.prepared(SIZE)
-    _, x, y = lib.prepared(2 * SIZE)
+    lib.bound(SIZE)
+    _, x, y = lib.bound(2 * SIZE)
     place = torch.zeros(2 * SIZE)
     _, *narrow = lib.trio()
     first = lib.stream
@@ -179,7 +179,7 @@ def test_a_home_that_another_form_moves_before_the_submission(lib):
 
 
 def test_a_new_tensor_in_a_chain_is_run_by_the_chain_alone(lib):
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     z = torch.zeros(SIZE)
     operation = lib.launch(z, x, y)
     chain = operation.map(lambda given: given)
@@ -192,12 +192,12 @@ def test_a_new_tensor_in_a_chain_is_run_by_the_chain_alone(lib):
 
 def test_an_output_that_only_its_partition_has(lib):
     """What was passed is gone when the operation is submitted; its memory is looked at instead."""
-    _, x, y = lib.prepared()
+    _, x, y = lib.bound()
     place = torch.zeros(SIZE)
     for _ in range(4):
         lib.launch(place[:], x, y).submit()
     operation = lib.launch(place[:], x, y)
-    assert way(operation) == "hosted"
+    assert way(operation) == "bound"
     operation.submit()
     assert place._version == 5
     operation = lib.launch(place[:], x, y)

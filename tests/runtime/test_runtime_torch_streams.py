@@ -12,7 +12,7 @@ from tilewright.runtime.ops.lifecycle import State
 
 
 def test_a_launch_gets_another_home_with_its_tensors(lib, cuda):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     lib.launch(z, x, y).submit()
     lib.stream = lib.driver.create_stream()
     operation = lib.launch(z, x, y).submit()
@@ -26,7 +26,7 @@ def test_a_launch_gets_another_home_with_its_tensors(lib, cuda):
 
 def test_at_home_while_their_library_works_elsewhere(lib, cuda):
     """What it has done there meanwhile nobody tells: it is waited for."""
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     home = cuda.adopt_stream(lib.number(0))
     here, lib.stream = lib.stream, lib.driver.create_stream()
     lib.launch(z, x, y).submit(home)
@@ -38,7 +38,7 @@ def test_at_home_while_their_library_works_elsewhere(lib, cuda):
 
 
 def test_at_home_by_name(lib, cuda):
-    z, x, y = lib.prepared()
+    z, x, y = lib.bound()
     before = z._version
     lib.launch(z, x, y).submit(cuda.adopt_stream(lib.number(0)))
     assert lib.order() == [("launch", lib.stream, "plain_add")]
@@ -47,11 +47,11 @@ def test_at_home_by_name(lib, cuda):
 
 def find_tensors(lib, way):
     """Those of a launch that was made before, or new ones like them."""
-    tensors = lib.prepared()
-    return tensors if way == "prepared" else lib.trio()
+    tensors = lib.bound()
+    return tensors if way == "bound" else lib.trio()
 
 
-@pytest.mark.parametrize("way", ["prepared", "planned"])
+@pytest.mark.parametrize("way", ["bound", "plan"])
 def test_a_stream_that_is_refused_leaves_the_operation_as_it_was(lib, monkeypatch, way):
     tensors = find_tensors(lib, way)
     operation = lib.launch(*tensors)
@@ -65,7 +65,7 @@ def test_a_stream_that_is_refused_leaves_the_operation_as_it_was(lib, monkeypatc
     assert tensors[0].tolist() == [7.0] * SIZE
 
 
-@pytest.mark.parametrize("way", ["prepared", "planned"])
+@pytest.mark.parametrize("way", ["bound", "plan"])
 def test_what_has_run_is_not_submitted_again(lib, way):
     operation = lib.launch(*find_tensors(lib, way))
     operation.sync()

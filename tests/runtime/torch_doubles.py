@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
-from tilewright.runtime.interop import passed_arrays, torch_functions, torch_tensors
+from tilewright.runtime.interop import torch_functions, torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 program = importlib.import_module("tilewright.backends.cuda.program")
@@ -66,13 +66,13 @@ class Torch:
     def launch(self, z, x, y):
         return self.add(tw.partition(z, SIZE), x, y)
 
-    def prepared(self, size=SIZE):
-        """Three tensors, launched until that is prepared."""
+    def bound(self, size=SIZE):
+        """Three tensors, launched until that is bound to their addresses."""
         tensors = self.trio(size)
         for _ in range(3):
             self.launch(*tensors).submit()
         operation = self.launch(*tensors)
-        assert way(operation) == "hosted"
+        assert way(operation) == "bound"
         operation.submit()
         self.finish()
         self.driver.log.clear()
@@ -88,8 +88,9 @@ class Torch:
 
 
 def way(operation):
-    ready = getattr(operation, "_ready", None)
-    return "cold" if ready is None else type(ready).__name__.removesuffix("Launch").lower()
+    """How a launch was found: "bound", "plan", or "cold"."""
+    name = type(operation.work).__name__
+    return name.removesuffix("Launch").lower() if name.endswith("Launch") else "cold"
 
 
 def set_up(driver, monkeypatch):
@@ -98,9 +99,6 @@ def set_up(driver, monkeypatch):
     monkeypatch.setattr(torch_functions.TORCH, "current_number", made.number)
     monkeypatch.setattr(program, "assemble", lambda *_: b"")
     monkeypatch.setattr(cache, "open_cache", lambda *_: None)
-    passed_arrays.PASSED.clear()
-    monkeypatch.setattr(passed_arrays._turns, "left", 0)
-    monkeypatch.setattr(passed_arrays._latest, "known", (None, None, None, None))
 
     def sizes(kernel):
         found = LearntSizes()

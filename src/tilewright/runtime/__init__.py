@@ -12,9 +12,9 @@ from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.memory.tensor import Tensor, move
 from tilewright.runtime.ops.copies import copy, fill
+from tilewright.runtime.ops.launch import LaunchOp, Work, make_operation
 from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.work import Work, WorkOp
 from tilewright.runtime.ops.zip import value, zip_operations
 from tilewright.runtime.order.access import Access, Mode
 
@@ -24,6 +24,7 @@ __all__ = [
     "DeviceOp",
     "Graph",
     "KernelFunction",
+    "LaunchOp",
     "Mode",
     "Partition",
     "PersistentPartition",
@@ -32,7 +33,6 @@ __all__ = [
     "Stream",
     "Tensor",
     "Work",
-    "WorkOp",
     "copy",
     "current_device",
     "device",
@@ -42,6 +42,7 @@ __all__ = [
     "from_numpy",
     "full",
     "graph",
+    "make_operation",
     "move",
     "ones",
     "stream",

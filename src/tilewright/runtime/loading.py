@@ -1,7 +1,7 @@
 """Heavy parts by name, on first use: backends, the compiler, the library, the tuner.
 
-A part that is half loaded has nothing to offer yet. The collector is stopped while one is loaded,
-so that no finaliser meets it so; a signal handler that does is refused.
+A part that is half loaded has nothing to offer yet: a finaliser or a signal handler that meets one
+is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import sys
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.order.collector import uncollected
 
 __all__ = ["load_module"]
 
@@ -20,7 +19,7 @@ def load_module(name: str) -> Any:
     """A module of ours, loaded whole."""
     module = sys.modules.get(name)
     if module is None:
-        return uncollected(importlib.import_module, name)
+        return importlib.import_module(name)
     if _is_half_loaded(module):
         module = importlib.import_module(name)  # waits for another thread, and not for this one
         if _is_half_loaded(module):

@@ -16,7 +16,7 @@ from tilewright.frontend.signature.signature import (
 )
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.jit.bind.binding import Binding, described, refused
-from tilewright.runtime.interop.imports import adopted, is_array
+from tilewright.runtime.interop.imports import as_tensor, is_array
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
@@ -102,7 +102,7 @@ def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
 def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
     """A tensor on the memory of another library's array; None if it is no array."""
     try:
-        return adopted(value)
+        return as_tensor(value)
     except LaunchError as error:
         raise refused(binding, name, f"cannot be passed: {error}") from None
 

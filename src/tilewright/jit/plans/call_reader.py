@@ -18,7 +18,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum, EnumType
-from functools import partial
 from itertools import takewhile
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -38,17 +37,15 @@ from tilewright.frontend.signature.signature import (
     Signature,
 )
 from tilewright.jit.bind.inferred import Inferred, inferable
-from tilewright.jit.plans.plan import HostedLaunch, PreparedLaunch
+from tilewright.jit.plans.plan import BoundLaunch
 from tilewright.jit.plans.tables import Table
 from tilewright.lang.builtin import Builtin
 from tilewright.runtime.devices.context import UNUSUAL
-from tilewright.runtime.interop.imports import adopted, adopted_anew
-from tilewright.runtime.interop.passed_arrays import ASKED, ASKING
+from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.ops.guests import GuestNewcomerOp, GuestOp, check_written
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.ready import ReadyOp
+from tilewright.runtime.ops.launch import LaunchOp
+from tilewright.runtime.order.timeline import Use
 from tilewright.runtime.text_functions import define
 
 __all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
@@ -62,8 +59,9 @@ class Readers(NamedTuple):
     like: Callable[..., Any]  # by what they are like: a key, and the `Call` as a plain tuple
 
 
-# The tensors, the scalars, all arguments, and whether no output is in another tensor's storage.
-Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool]
+# The tensors, the scalars, all arguments, whether no output shares memory with another tensor, and
+# the torch tensors that wrappers among them stand for.
+Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool, tuple[Any, ...]]
 
 
 class _Read(NamedTuple):
@@ -75,6 +73,7 @@ class _Read(NamedTuple):
     same: str = ""
     like: str = ""
     scalar: str = ""
+    array: str = "None"  # the torch tensor that was cut
 
 
 _WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.facet")
@@ -87,11 +86,12 @@ _READS: dict[type, _Read] = {
     PointerParam: _WHOLE,
     MutParam: _Read(
         "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
-        _CUT.format("{0}", "serial"), _CUT.format("{0}", "facet"),
+        _CUT.format("{0}", "serial"), _CUT.format("{0}", "facet"), array="{0}._array",
     ),
     MappedParam: _Read(
         "{0}.__class__ is _PersistentPartition", "True", "{0}.partition._tensor",
         _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "facet"),
+        array="{0}.partition._array",
     ),
     ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
     ConstParam: _Read("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
@@ -105,19 +105,13 @@ _NUMBERS = frozenset(
     {bool, int, float, np.bool_}
     | {one for one in np.sctypeDict.values() if issubclass(one, (np.integer, np.floating))}
 ) - {np.timedelta64}
-# What was prepared is found first, what was planned then; anything else is for others to look at.
+# A bound launch is found first, then a plan; any other call takes the long way.
 _FIND = """
         _key = {same}
         _found = _table.get(_key)
-        if _found.__class__ is _Prepared:
+        if _found.__class__ is _Bound:
             if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
-                return _Operation().build(_found, {tensors}, {result})
-        elif _found.__class__ is _Hosted:
-            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
-                _tensors = {tensors}
-                if not _found.guests.may_write(_tensors):
-                    _check_written(_found, _tensors)
-                return _GuestOp().build(_found, _tensors, {result})
+                return _Operation().build(_found, {tensors}, {uses}, {result}, {arrays})
         else:
             _planned = _plans.get((None, {like}))
             if _planned is not None:
@@ -125,13 +119,10 @@ _FIND = """
                     _young[_key] = _SEEN
                     if _len(_young) > _MANY:
                         _age()
-                    _tensors = {tensors}
-                    if _planned.guests is None:
-                        return _Newcomer().build(_planned, _tensors, {result})
-                    if not _planned.guests.may_write(_tensors):
-                        _check_written(_planned, _tensors)
-                    return _GuestNewcomer().build(_planned, _tensors, {result})
-                _found = _plan(_planned, _key, ({tensors}, {scalars}, {result}, {apart}))
+                    return _Operation().build(_planned, {tensors}, {uses}, {result}, {arrays})
+                _found = _plan(
+                    _planned, _key, ({tensors}, {scalars}, {result}, {apart}, {arrays})
+                )
                 if _found is not None:
                     return _found
 """
@@ -139,7 +130,9 @@ _CALL = """def __call__(_kernel, {parameters}):
     if {kinds} and not _rest and not _more:{find}{otherwise}
     return _kernel.launch(None, _given({named}, _rest), _named({keywords}, _more))
 """
-# Where an argument is no tensor of ours it may be another library's, which has a handle.
+# Where an argument is no tensor of ours it may be one of torch's, which has a wrapper.
+_WRAPPED = """
+        {handle} = {array} if {array}.__class__ is _Tensor else _wrapper({array})"""
 _OTHERWISE = """
     elif not _rest and not _more:{handles}
         if {kinds}:{find}
@@ -162,12 +155,17 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*takewhile(lambda one: one is not _MISSING, named), *rest)
 
 
-def _handle(adopt: Callable[[Any], Tensor | None], value: Any) -> Tensor | None:
-    """The handle on an array; None of anything else, and of what cannot be taken."""
+def _wrapper(value: Any) -> Tensor | None:
+    """The wrapper of a torch tensor; None of anything else, and of one that cannot be taken."""
     try:
-        return adopt(value)
+        return wrapped(value)
     except LaunchError:  # the long way says why
         return None
+
+
+def _use(tensor: Tensor, writes: bool) -> Use:
+    """The use of a tensor by a launch, when it is first needed."""
+    return tensor.use(writes=writes)
 
 
 def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -183,18 +181,14 @@ class Seen:
 SEEN = Seen()
 # Launches that are remembered by their handles, in each of two generations.
 MANY = 2048
-_NAMES: dict[str, Any] = ASKING | {
-    "_Operation": ReadyOp,
-    "_GuestOp": GuestOp,
-    "_GuestNewcomer": GuestNewcomerOp,
-    "_check_written": check_written,
-    "_Hosted": HostedLaunch,
+_NAMES: dict[str, Any] = {
+    "_Operation": LaunchOp,
+    "_Bound": BoundLaunch,
+    "_Tensor": Tensor,
     "_given": _given,
-    "_again": partial(_handle, adopted),
-    "_anew": partial(_handle, adopted_anew),
     "_named": _named,
-    "_Newcomer": NewcomerOp,
-    "_Prepared": PreparedLaunch,
+    "_use": _use,
+    "_wrapper": _wrapper,
     "_unusual": UNUSUAL,
     "_MANY": MANY,
     "_SEEN": SEEN,
@@ -218,10 +212,6 @@ _OWN_NAMES = frozenset(
         "_key",
         "_found",
         "_planned",
-        "_tensors",
-        "_was",
-        "_first",
-        "_guard",
     }
     | {"_kernel", "_rest", "_more"}
 )
@@ -251,7 +241,7 @@ def make_readers(signature: Signature, call: inspect.Signature, known: Known) ->
     reads = {param.name: _read_of(param) for param in signature.params}
     texts = _texts(signature, call, reads, {})
     whole = _all((texts["kinds"], *(read.also.format(name) for name, read in reads.items())))
-    given = "{tensors}, {scalars}, {result}, {apart}"
+    given = "{tensors}, {scalars}, {result}, {apart}, {arrays}"
     return Readers(
         _compile_call(call, known, texts | {"otherwise": _otherwise(signature, call, reads)}),
         _compile_reader(call, whole, "({same}, {tensors}, {result})".format(**texts)),
@@ -276,6 +266,8 @@ def _texts(
         "same": _tuple(read.same.format(name) for name, read in pairs.values()),
         "like": _tuple(read.like.format(name) for name, read in pairs.values()),
         "tensors": _tuple(tensors),
+        "uses": _tuple(_uses(signature, listed, tensors)),
+        "arrays": _tuple(_arrays(pairs, handles, listed)),
         "scalars": _tuple(scalars),
         "result": _tuple(_results(signature, call, pairs)),
         "apart": _all_apart(signature, listed, tensors),
@@ -305,14 +297,36 @@ def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _
         return ""
     texts = _texts(signature, call, reads, handles)
     find = texts["find"].replace("\n    ", "\n        ")
-    lines = "".join(ASKED.format(array=name, handle=handle) for name, handle in handles.items())
+    lines = "".join(_WRAPPED.format(array=name, handle=handle) for name, handle in handles.items())
     return _OTHERWISE.format(handles=lines, kinds=texts["kinds"], find=find)
+
+
+def _written(signature: Signature) -> set[str]:
+    return {param.name for param in signature.outputs} | {p.name for p in signature.pointers}
+
+
+def _uses(signature: Signature, listed: list[str], tensors: list[str]) -> Iterable[str]:
+    """The use of each tensor, which is made when it is first asked for."""
+    written = _written(signature)
+    for name, tensor in zip(listed, tensors, strict=True):
+        slot = "_writing" if name in written else "_reading"
+        yield f"{tensor}.{slot} or _use({tensor}, {name in written})"
+
+
+def _arrays(
+    pairs: dict[str, tuple[str, _Read]], handles: dict[str, str], listed: list[str]
+) -> Iterable[str]:
+    """The torch tensor that each wrapper stands for, None for any other tensor."""
+    for name in listed:
+        if name in handles:
+            yield f"None if {name}.__class__ is _Tensor else {name}"
+        else:
+            yield pairs[name][1].array.format(name)
 
 
 def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
     """Whether no output can be in the memory of another tensor."""
-    written = {param.name for param in signature.outputs}
-    written |= {param.name for param in signature.pointers}
+    written = _written(signature)
     numbers = [number for number, name in enumerate(listed) if name in written]
     pairs = {
         (min(one, other), max(one, other))
@@ -320,7 +334,7 @@ def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> s
         for other in range(len(listed))
         if one != other
     }
-    text = "{}.storage.borrows is not {}.storage.borrows"  # which those that share memory share
+    text = "{}.storage.timeline is not {}.storage.timeline"
     return _all(text.format(tensors[a], tensors[b]) for a, b in sorted(pairs))
 
 

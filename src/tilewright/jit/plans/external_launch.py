@@ -25,7 +25,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import LaunchShape, Memory
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.devices.watching import require_watchable
-from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.order.access import Access, Mode
 
 __all__ = ["ExternalEntry", "bind_external", "build_external"]
@@ -82,7 +82,7 @@ def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding
 
 def build_external(
     entry: ExternalEntry, binding: Binding, shape: LaunchShape, result: tuple[Any, ...]
-) -> WorkOp[tuple[Any, ...]]:
+) -> LaunchOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
     device = binding.device
     function = entry.function(device)
@@ -92,7 +92,8 @@ def build_external(
     accesses = tuple(
         Access(tensor, entry.modes[name], name) for name, tensor in binding.tensors.items()
     )
-    return WorkOp(entry.name, device, accesses, _ExternalWork(function, shape, binding), result)
+    work = _ExternalWork(function, shape, binding)
+    return make_operation(entry.name, device, accesses, work, result)
 
 
 def _kind(param: Any) -> Element | None:

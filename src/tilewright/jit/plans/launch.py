@@ -20,9 +20,9 @@ from tilewright.jit.plans.bound_launch import RepeatedLaunch
 from tilewright.jit.plans.plan import Plan, make_plan
 from tilewright.runtime.devices.function import KernelFunction
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.order.access import Access, Mode
-from tilewright.runtime.order.tickets import Role
+from tilewright.runtime.order.borrow import Role
 
 __all__ = ["build_launch", "check_launch", "refuse_guarded"]
 
@@ -61,7 +61,7 @@ def build_launch(
     binding: Binding,
     result: tuple[Any, ...],
     remember: Remember | None = None,
-) -> WorkOp[tuple[Any, ...]]:
+) -> LaunchOp[tuple[Any, ...]]:
     """The operation for one call; it holds its borrows from here on."""
     facts, written = executable.facts, binding.written
     accesses = tuple(
@@ -73,7 +73,7 @@ def build_launch(
         record = binding.device.new_record()
         reader = FailureReader(facts.name, binding.grid, binding.descending, facts.sites, record)
     work = KernelWork(executable, binding, accesses, reader, remember)
-    return WorkOp(facts.name, binding.device, accesses, work, result, failure=reader)
+    return make_operation(facts.name, binding.device, accesses, work, result, failure=reader)
 
 
 def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:

@@ -1,14 +1,15 @@
 """Plans: everything that was decided about a launch, apart from where its tensors lie.
 
-A plan holds for all calls with the same key (`call_readers`): tensors alike, the same constants and
-tilings. What is left for such a call are the addresses, the scalars, and the launch checks that
-depend on those. A *prepared* launch is a plan for certain handles, down to the packed parameters;
-it refers to no tensor.
+A plan holds for all calls with the same key (`call_reader`): tensors of equal specs, the same
+constants and tilings. Addresses, scalars and the launch checks that depend on those are left for
+each call. A *bound* launch is a plan for certain addresses, down to the packed parameters; it
+refers to no tensor.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType
@@ -28,27 +29,17 @@ from tilewright.jit.compile.failures import FailureReader
 from tilewright.jit.loader import Program
 from tilewright.jit.plans.bound_launch import RepeatedLaunch
 from tilewright.runtime.devices.device import Device
-from tilewright.runtime.devices.function import Filled, KernelFunction
+from tilewright.runtime.devices.function import Filled, KernelFunction, ReadyCall
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.ops.per_guest import Guests, find_guests
-from tilewright.runtime.ops.per_tensor import PerTensor, spell_out
-from tilewright.runtime.ops.ready_work import NEVER, ReadyWork, RepeatedWork
 from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.tickets import Role
+from tilewright.runtime.order.borrow import Role
+from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
 
-__all__ = [
-    "HostedLaunch",
-    "Number",
-    "Plan",
-    "PlannedLaunch",
-    "PlannedWork",
-    "PreparedLaunch",
-    "make_plan",
-]
+__all__ = ["BoundLaunch", "Number", "Plan", "PlanLaunch", "make_plan"]
 
 # A number that is passed to a kernel.
 Number = int | float
@@ -70,7 +61,6 @@ class Plan(NamedTuple):
     label: str
     device: Device
     roles: tuple[Role, ...]
-    each: PerTensor
     facts: LaunchFacts
     captures: Captures
     program: Future[Program]
@@ -86,7 +76,7 @@ class Plan(NamedTuple):
     names: tuple[str, ...]  # of the tensors
     scalar_names: tuple[str, ...]
     is_wary: bool  # elements of an output may overlap each other
-    guests: Guests | None
+    foreign: tuple[int, ...]  # the numbers of tensors that are arrays of other libraries
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """The scalars of a call; None if one does not fit its dtype."""
@@ -159,7 +149,6 @@ def make_plan(
         label=facts.name,
         device=binding.device,
         roles=roles,
-        each=spell_out(tuple([role.mode.writes for role in roles])),
         facts=facts,
         captures=executable.captures,
         program=executable.program,
@@ -175,7 +164,9 @@ def make_plan(
         names=tuple(binding.tensors),
         scalar_names=tuple(scalars),
         is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
-        guests=_find_guests(binding, roles),
+        foreign=tuple(
+            n for n, one in enumerate(binding.tensors.values()) if not one.facet.is_owned
+        ),
     )
 
 
@@ -183,10 +174,9 @@ def _is_wary(tensor: Tensor, role: Role) -> bool:
     return role.mode.writes and not tensor.facet.is_disjoint
 
 
-def _find_guests(binding: Binding, roles: tuple[Role, ...]) -> Guests | None:
+def _foreign(binding: Binding) -> tuple[int, ...]:
     tensors = enumerate(binding.tensors.values())
-    found = tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
-    return find_guests(found, tuple(number for number in found if roles[number].mode.writes))
+    return tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
@@ -198,10 +188,38 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
     )
 
 
-class PlannedLaunch(ReadyWork):
+class _PlanWork:
+    """The part of a launch that its plan decides."""
+
+    __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles")
+
+    is_compiled = True
+
+    def __init__(self, plan: Plan) -> None:
+        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
+        self.caller: CodeType | None = None
+        self.check: Check | None = None
+        self.foreign = plan.foreign
+        self.plan = plan
+
+    def compile(self) -> None:
+        """Nothing: that was done before."""
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The program that it runs."""
+        return (self.plan.program,)
+
+    def let_go(self) -> None:
+        """Nothing is one operation's alone."""
+
+
+class PlanLaunch(_PlanWork):
     """A plan for one call, or for all calls if they differ in nothing but the tensors."""
 
-    __slots__ = ("_calls", "_is_first", "_numbers", "_reader", "is_plain", "is_whole", "plan")
+    __slots__ = ("_calls", "_is_first", "_reader", "is_plain", "is_whole", "launch", "numbers")
+
+    launch: ReadyCall
 
     def __init__(
         self,
@@ -209,23 +227,16 @@ class PlannedLaunch(ReadyWork):
         numbers: tuple[Number, ...] = (),
         reader: FailureReader | None = None,
     ) -> None:
-        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.each = plan.each
-        self.caller = None
-        self.guests = plan.guests
-        self.program = plan.program
+        super().__init__(plan)
         self.launch = self._launch
-        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.plan = plan
-        # Whether there is nothing to fill in but addresses.
+        # Whether addresses alone are left to be filled in.
         self.is_whole = not plan.facts.may_fail and (bool(numbers) or not plan.scalars)
         self._is_first = True
         is_wary = plan.is_wary or bool(plan.checks)
-        # The same, and nothing to look at but which tensors have their memory to themselves; and,
-        # of other libraries' arrays, whether they may be written.
+        # The same, and nothing to check but that outputs have their memory to themselves.
         self.is_plain = self.is_whole and plan.captures.are_fixed and not is_wary
         self.check = self._reader = reader
-        self._numbers = numbers
+        self.numbers = numbers  # the scalars
 
     def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
         """Put the launch on a stream, with its parameters in a buffer that all launches share."""
@@ -238,7 +249,7 @@ class PlannedLaunch(ReadyWork):
             self.launch(stream, tensors)
             return
         self._is_first = False
-        arguments: Any = plan.arguments(tensors, self._numbers)
+        arguments: Any = plan.arguments(tensors, self.numbers)
         memories = tuple([tensor.storage for tensor in tensors])
         for function in plan.functions:
             function.launch(stream, plan.blocks, arguments, memories)
@@ -248,7 +259,7 @@ class PlannedLaunch(ReadyWork):
         plan = self.plan
         known = [0 if one is None else one for one in plan.template]
         for position, number in plan.scalars:
-            known[position] = self._numbers[number]
+            known[position] = self.numbers[number]
         passed = tuple(known)
         filled = [one.prepare_for(plan.blocks, passed, plan.addresses) for one in plan.functions]
         self._calls = tuple(filled)
@@ -258,76 +269,55 @@ class PlannedLaunch(ReadyWork):
         for call in self._calls:
             call(stream, tensors)
 
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        """The scalars."""
-        return self._numbers
-
-    def work_on(self, tensors: tuple[Handle, ...]) -> PlannedWork:
-        """The launch as a work of its own."""
-        return PlannedWork(self.plan, self._numbers, self._reader, tensors)
+    def work_on(self, tensors: tuple[Handle, ...]) -> _PlanNode:
+        """The launch as a node of a graph."""
+        return _PlanNode(self.plan, self.numbers, self._reader, tensors)
 
     def let_go(self) -> None:
-        """The record of this call: whoever looks at it has it."""
-        super().let_go()
-        self._reader = None
+        """Drop the record of this call: its outcome keeps it."""
+        self.check = self._reader = None
 
 
-class PlannedWork:
+class _PlanNode(NamedTuple):
     """A plan for certain tensors, which may have no bytes yet."""
 
-    __slots__ = ("_numbers", "_plan", "_reader", "_tensors", "program")
-
-    def __init__(
-        self,
-        plan: Plan,
-        numbers: tuple[Number, ...],
-        reader: FailureReader | None,
-        tensors: tuple[Handle, ...],
-    ) -> None:
-        self.program = plan.program
-        self._plan = plan
-        self._numbers = numbers
-        self._reader = reader
-        self._tensors = tensors
+    plan: Plan
+    numbers: tuple[Number, ...]
+    reader: FailureReader | None
+    tensors: tuple[Handle, ...]
 
     def enqueue(self, stream: Stream) -> None:
         """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
         self.repeated().enqueue(stream)
 
     def repeated(self) -> RepeatedLaunch:
-        """This launch as a node of a graph. The bytes of all tensors are allocated."""
-        plan = self._plan
+        """This launch with its addresses. The bytes of all tensors are allocated."""
+        plan = self.plan
         return RepeatedLaunch(
             plan.functions,
             plan.device,
             plan.blocks,
-            plan.arguments(self._tensors, self._numbers),
-            tuple(tensor.storage for tensor in self._tensors),
-            self._reader,
+            plan.arguments(self.tensors, self.numbers),
+            tuple(tensor.storage for tensor in self.tensors),
+            self.reader,
         )
 
 
-class PreparedLaunch(RepeatedWork):
-    """A plan for certain handles, whose numbers alone it has: it keeps no tensor alive."""
+class BoundLaunch(_PlanWork):
+    """A plan for certain addresses and numbers; it keeps no tensor alive."""
 
-    __slots__ = ("_arguments", "_calls", "captures", "plan")
+    __slots__ = ("_arguments", "_calls", "captures", "launch")
 
     captures: Captures | None  # None if none can change, so that it need not be asked
+    launch: ReadyCall
 
     def __init__(
         self, plan: Plan, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
     ) -> None:
+        super().__init__(plan)
         arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
         assert len(arguments) == len(plan.template), "a launch with a record is another every time"
-        self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.caller = None
-        self.guests = plan.guests
-        self.program = plan.program
-        self.stream, self.fences, self.shifts, self.epoch = None, (), (), NEVER
-        self.check = None
         self.captures = None if plan.captures.are_fixed else plan.captures
-        self.plan = plan
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
         self.launch = self._calls[0] if len(self._calls) == 1 else self._launch_all
@@ -348,15 +338,9 @@ class PreparedLaunch(RepeatedWork):
             call(stream, tensors)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> RepeatedLaunch:
-        """The launch as a work of its own."""
+        """The launch as a node of a graph."""
         plan = self.plan
         memories = tuple(tensor.storage for tensor in tensors)
         return RepeatedLaunch(
             plan.functions, plan.device, plan.blocks, self._arguments, memories, None
         )
-
-
-class HostedLaunch(PreparedLaunch):
-    """A prepared launch with arrays of other libraries among its tensors: for a `GuestOp`."""
-
-    __slots__ = ()

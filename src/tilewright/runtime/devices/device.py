@@ -1,7 +1,7 @@
 """Devices, the current device and the default one.
 
 There is one `Device` object for each device of the process. It owns the lock that makes a
-submission one step, the notes that finalisers leave, and the streams. The context
+submission one step, the deferred queue of finalisers, and the streams. The context
 (`with tw.device("cuda:1"):`) decides only where new tensors are made.
 """
 
@@ -10,10 +10,8 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections import deque
 from functools import lru_cache
-from operator import call
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import ref
 
 from tilewright.errors import DriverError, LaunchError
@@ -24,19 +22,18 @@ from tilewright.runtime.devices.fork import ForkedLock
 from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.devices.stream import Stream, find_unused, sync_all
 from tilewright.runtime.memory.pool import Pool
-from tilewright.runtime.order.alone import among_others, check_alone
+from tilewright.runtime.order.critical import check_idle
+from tilewright.runtime.order.deferred import DeferredQueue
 from tilewright.runtime.order.failure import Outcome
 from tilewright.runtime.order.failure_records import FailureRecord
 
 if TYPE_CHECKING:
     from tilewright.runtime.memory.storage import Storage
-    from tilewright.runtime.order.tickets import Ticket
 
 __all__ = [
     "LEGACY_STREAM",
     "PER_THREAD_STREAM",
     "Device",
-    "Note",
     "current_device",
     "device",
     "find_device",
@@ -51,53 +48,33 @@ LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 _log = logging.getLogger("tilewright")
 
 
-class Note(Protocol):
-    """What a finaliser leaves to be done by the next call: it may take no lock itself."""
-
-    @property
-    def may_be_repeated(self) -> bool:
-        """Whether it is done from the start if a signal has raised in the middle of it."""
-
-    def settle(self) -> None:
-        """Do it; the device's lock is held."""
-
-
 class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 
     __slots__ = (
-        "_broken_off", "_policy", "_pools", "adopted", "backend", "changes", "current", "default",
-        "epoch", "forked", "is_barred", "kind", "latest", "lock", "name", "notes", "ordinal",
-        "recorded", "replays", "storages", "stream_owners", "streams", "target", "told", "unseen",
-        "usual_pool",
+        "_policy", "_pools", "adopted", "backend", "busy", "current", "default", "deferred",
+        "forked", "kind", "lock", "name", "ordinal", "recorded", "storages", "stream_owners",
+        "streams", "target", "unseen", "usual_pool",
     )  # fmt: skip
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
-    changes: int  # that are under way, one in another (`alone`)
+    busy: str | None  # the critical section that is under way, as messages call it
     current: Surrounding[Stream]  # the stream that the context has chosen
-    default: Stream | None  # the current one where nobody has chosen, once it was needed
-    epoch: int  # another one begins when borrows are written down or a storage shifts
+    default: Stream | None  # the current one where no context has chosen, once it was needed
+    deferred: DeferredQueue
     forked: bool
-    is_barred: bool  # to launches: it is forked, or in the middle of a change
     kind: str
-    # The claim of the operation built last, if its borrows stand nowhere else yet. The first in it
-    # tells of it, and takes it away from here.
-    latest: tuple[Any, ...] | None
-    replays: int  # that have been built
     lock: threading.RLock
     name: str
-    notes: deque[Note]  # which takes one from any thread, in the middle of anything
     ordinal: int
     storages: dict[int, ref[Storage]]  # those that have bytes, by the ids of their allocations
-    recorded: list[Storage]  # what graphs of other libraries use, kept for good
+    recorded: list[Storage]  # storages in graphs of other libraries, kept for good
     stream_owners: dict[Stream, Any]
     streams: list[Stream]
     target: str
-    told: dict[int, Ticket]  # of operations that others had to know of, by the ids of their claims
     unseen: set[Outcome]
     usual_pool: Pool | None  # where no context has chosen another, once it was needed
-    _broken_off: Note | None  # the last that did not come to its end
     _policy: SchedulingPolicy | None
     _pools: Surrounding[Pool]
 
@@ -125,19 +102,14 @@ class Device:
         self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
         self.target = self.backend.target
         self.lock = threading.RLock()
-        self.notes = deque()
-        self._broken_off = None
+        self.deferred = DeferredQueue()
+        self.busy = None
         self.streams = []
         self.adopted = {}
         self.recorded = []
         self.stream_owners = {}
         self.unseen = set()
-        self.latest = None
-        self.replays = 0
-        self.told = {}
-        self.epoch = 0
-        self.forked = self.is_barred = False
-        self.changes = 0
+        self.forked = False
         self.default = None
         self._policy = None
         self.usual_pool = None
@@ -243,9 +215,9 @@ class Device:
             return self.backend.take_record()
 
     def check_open(self) -> None:
-        """Refuse to begin with something: in a forked child, or in the middle of a change."""
+        """Refuse to begin something: in a forked child, or in the middle of another call."""
         self.check_usable()
-        check_alone(self)
+        check_idle(self)
 
     def check_usable(self) -> None:
         """Refuse work in a child process that shares its parent's CUDA context."""
@@ -257,41 +229,18 @@ class Device:
 
     def restart(self) -> None:
         """Go on in a forked child, if the device can."""
-        self.epoch += 1
         self.lock = threading.RLock()
-        self.changes = 0
-        self.forked = self.is_barred = not self.backend.survives_fork
+        self.busy = None
+        self.forked = not self.backend.survives_fork
         if self.forked:
             return
         for one in self.streams:
             one.queue.restart()
 
-    def tell_latest(self) -> None:
-        """Write the borrows of the operation built last where others look. The lock is held."""
-        latest = self.latest
-        if latest is not None:
-            latest[0].tell(latest)
-
-    def settle_notes(self) -> None:
-        """Do what finalisers have left to be done, but not in a change. The lock is held."""
-        while self.notes and not self.changes:
-            taken: list[Note] = []
-            try:
-                # In one call, so that a signal raises while the note is there or when it is here.
-                taken.extend(map(call, (self.notes.popleft,)))
-                taken[0].settle()
-            except BaseException as error:
-                if not taken and isinstance(error, IndexError):
-                    return  # a finaliser has come here in between
-                self._put_back(taken, error)
-                raise
-            del taken  # which may leave others
-
-    def _put_back(self, taken: list[Note], error: BaseException) -> None:
-        """Have a note settled again that a signal has broken off; one that fails itself is not."""
-        fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._broken_off
-        self._broken_off = taken[0] if taken else None
-        self.notes.extendleft([note for note in taken if note.may_be_repeated and not fails])
+    def settle_deferred(self) -> None:
+        """Do the deferred work of finalisers. The lock is held."""
+        if self.deferred:
+            self.deferred.settle(self)
 
     def collect_dropped(self) -> bool:
         """Whether something was given back that only a cycle of garbage held. The lock is held.
@@ -299,31 +248,33 @@ class Device:
         A traceback refers to the frames that refer to the operation that keeps the exception. What
         was dropped like that is young, as a rule, so the old generation is left alone.
         """
-        return among_others(self, self._collect_young)
-
-    def _collect_young(self) -> bool:
-        gc.collect(1)
-        found = bool(self.notes)
-        self.settle_notes()
+        busy = self.busy
+        try:
+            self.busy = None  # nothing has changed yet: finalisers may launch
+            gc.collect(1)
+            found = bool(self.deferred)
+            self.settle_deferred()
+        finally:
+            self.busy = busy
         return found
 
-    def give_up_spares(self) -> None:
-        """Have all memory freed that nobody has any more. The lock is held."""
+    def empty_free_lists(self) -> None:
+        """Give unused memory back to its pools. The lock is held."""
+        self.settle_deferred()
         for one in self.streams:
-            one.spares = None
-        self.settle_notes()
+            one.free_list.empty(one)
 
     def synchronize(self) -> None:
         """Wait for every stream of this device; then raise the first failure not told yet."""
         self.check_usable()
         with self.lock:
-            if self.notes:
-                self.settle_notes()  # what was dropped is freed by the streams: wait for that, too
+            if self.deferred:
+                self.settle_deferred()  # which frees memory behind the streams: wait for that, too
                 for one in self.streams:
                     one.advance()
         sync_all(tuple(self.streams))
         with self.lock:
-            self.settle_notes()
+            self.settle_deferred()
 
     def __repr__(self) -> str:
         return f"Device({self.name!r})"

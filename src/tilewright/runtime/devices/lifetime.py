@@ -14,7 +14,6 @@ import sys
 from tilewright.errors import DriverError
 from tilewright.runtime.devices.device import Device, open_devices, start_child
 from tilewright.runtime.interop.ranges import RANGES
-from tilewright.runtime.order.collector import forget_stretches
 from tilewright.runtime.order.failure import report_unseen
 
 __all__ = ["guard_process"]
@@ -24,7 +23,6 @@ def guard_process() -> None:
     """Be told when this process forks or ends."""
     atexit.register(_finish)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=forget_stretches)
         os.register_at_fork(after_in_child=start_child)
         os.register_at_fork(after_in_child=RANGES.reset)
 

@@ -8,6 +8,7 @@ lock; `sync` and `wait` block without it.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from sys import getrefcount
@@ -16,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import Hold, Queue, Stamp
 from tilewright.runtime.devices.context import Setting
-from tilewright.runtime.memory.reference_counts import ALONE, COUNTS
+from tilewright.runtime.memory.free_list import FreeList
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import OnlyOne
 from tilewright.runtime.order.failure import Check, Outcome
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
-    from tilewright.runtime.memory.spares import Spares
 
 __all__ = [
     "POLL_FROM",
@@ -53,15 +53,15 @@ class Stream(OnlyOne):
         "_unsettled",
         "device",
         "failed",
+        "free_list",
         "has_loose_ends",
         "is_listed",
         "is_plain",
         "issued",
         "kept_bytes",
         "label",
-        "may_be_home",
+        "may_be_sole",
         "queue",
-        "spares",
         "waited",
     )
 
@@ -81,7 +81,7 @@ class Stream(OnlyOne):
         self._kept: deque[tuple[int, object, int]] = deque()
         self.kept_bytes = 0  # of other libraries' memory that nobody has any more
         self.has_loose_ends = False  # things kept, or ends that nobody has looked at
-        self.spares: Spares | None = None  # tensors for launches to come, once there are some
+        self.free_list = FreeList()
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"
@@ -92,8 +92,8 @@ class Stream(OnlyOne):
         self.is_listed = is_listed
         # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
         self.is_plain = is_listed and not self.queue.may_be_recorded
-        # Whether storages can have all of their uses here, none of which can fail.
-        self.may_be_home = is_listed and not self.queue.may_raise
+        # Whether it can be the sole stream of a timeline, on which no use can fail.
+        self.may_be_sole = is_listed and not self.queue.may_raise
 
     # Under the device's lock.
 
@@ -142,7 +142,7 @@ class Stream(OnlyOne):
     def settle(self, *, ask: bool = True) -> None:
         """Look at what has completed; `ask=False` uses only what is known already.
 
-        In the middle of a change all is kept: what ends with that may do something.
+        In a critical section nothing is let go: a finaliser of it may launch.
         """
         if not self.has_loose_ends:
             return
@@ -151,7 +151,7 @@ class Stream(OnlyOne):
             done = self.queue.progress()
         else:
             done = self.queue.completed() if ask else self.queue.known
-        while not self.device.changes and (kept := self._take_kept(done)) is not None:
+        while self.device.busy is None and (kept := self._take_kept(done)) is not None:
             self.kept_bytes -= kept[2]
             del kept  # last: its finaliser may come here again
         while (ended := self._take_unsettled(done)) is not None:
@@ -264,16 +264,29 @@ def check_device(given: Any) -> Device:
     return found
 
 
+def _count_alone() -> int:
+    holder = [object()]
+    held = holder[0]
+    return getrefcount(held)
+
+
+# Reference count of an object held by one local and one container.
+_ALONE = _count_alone()
+_is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+# Without the interpreter's lock a count proves nothing: another thread may be about to take it.
+_COUNTS = _is_gil_enabled is None or _is_gil_enabled()
+
+
 def find_unused(streams: list[Stream]) -> Stream | None:
     """A stream that nobody has any more and that has nothing to do. The device's lock is held."""
-    if not COUNTS:
+    if not _COUNTS:
         return None
     for number in range(len(streams)):
         streams[number].settle()
     followers = _count_followers(streams)
     for number in range(len(streams)):  # to enumerate them would count as one who has it
         found = streams[number]
-        known = ALONE + followers.get(id(found), 0)
+        known = _ALONE + followers.get(id(found), 0)
         if getrefcount(found) == known and found.is_at_rest():
             return found
     return None

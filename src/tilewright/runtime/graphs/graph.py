@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.given import as_int, shown
 from tilewright.runtime.devices.context import Exit, Setting
 from tilewright.runtime.devices.device import Device, current_device
-from tilewright.runtime.graphs.built_graph import BuiltGraph
+from tilewright.runtime.graphs.built_graph import BuiltGraph, allocate_jobs
 from tilewright.runtime.graphs.recording import (
     Block,
     Job,
@@ -26,11 +26,12 @@ from tilewright.runtime.graphs.recording import (
     recording_on,
 )
 from tilewright.runtime.graphs.replay import Replay
+from tilewright.runtime.ops.call_site import Site
 from tilewright.runtime.ops.lifecycle import Ends, State, run_steps
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.refusals import OnlyOne
-from tilewright.runtime.order.alone import alone
-from tilewright.runtime.order.tickets import Ticket
+from tilewright.runtime.order.borrow import Borrow
+from tilewright.runtime.order.critical import critical
 
 __all__ = ["Graph", "graph"]
 
@@ -88,8 +89,9 @@ class Graph(OnlyOne):
             device = self._device or current_device()
             with device.lock:
                 device.check_open()
-                device.settle_notes()
-                self._built = alone(device, BuiltGraph, device, jobs)
+                device.settle_deferred()
+                allocate_jobs(device, jobs)
+                self._built = critical(device, "building a graph", BuiltGraph, device, jobs)
             self._phase = _Phase.BUILT
 
     if TYPE_CHECKING:
@@ -163,8 +165,10 @@ class Graph(OnlyOne):
                 " own, and an update changes one node: update with each by itself"
             )
         with built.device.lock:
-            built.device.settle_notes()
-            alone(built.device, built.update, number, jobs[0], Ticket(label, site))
+            built.device.settle_deferred()
+            allocate_jobs(built.device, jobs)
+            by = _Updating(label, site)
+            critical(built.device, "updating a graph", built.update, number, jobs[0], by)
         if number in self._only:
             place = self._only[number]
             self._results = (*self._results[:place], result, *self._results[place + 1 :])
@@ -185,6 +189,14 @@ class Graph(OnlyOne):
     def __repr__(self) -> str:
         phase = self._look_up()
         return f"<graph of {len(self)} operations: {phase.name.lower()}>"
+
+
+class _Updating(NamedTuple):
+    """An operation that gives its work to a node, as built replays see it."""
+
+    label: str
+    site: Site
+    state: str = Borrow.state
 
 
 def graph() -> Graph:

@@ -15,10 +15,10 @@ from tilewright.runtime.devices.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.plan import Plan
-from tilewright.runtime.graphs.recording import Job, Recordable, RepeatedWork, Tape, Use
+from tilewright.runtime.graphs.recording import Job, Recordable, RecordedUse, RepeatedWork, Tape
 from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure import Check, Fence
-from tilewright.runtime.order.postponed import Postponed
 
 __all__ = ["Instance", "Node", "make_node"]
 
@@ -30,7 +30,7 @@ class Node:
     label: str
     site: Site
     kind: object
-    uses: tuple[Use, ...]
+    uses: tuple[RecordedUse, ...]
     work: Recordable
     check: Check | None
     kept: tuple[object, ...] = ()  # by the work, as long as the node may run
@@ -98,7 +98,7 @@ class Instance:
     def __del__(self) -> None:
         # No driver here: the collector may run this anywhere.
         if getattr(self, "_graph", None) is not None:
-            self.device.notes.append(_Dropped(self.device, self._graph, self._nodes, self.last))
+            self.device.deferred.append(_Dropped(self.device, self._graph, self._nodes, self.last))
 
 
 class _Dropped(NamedTuple):

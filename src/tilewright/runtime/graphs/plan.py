@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from tilewright.runtime.graphs.recording import Use
+from tilewright.runtime.graphs.recording import RecordedUse
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import Storage
 
@@ -80,14 +80,14 @@ class _Track:
         self._writers: list[tuple[Region, int, Sources]] = []
         self._readers: list[tuple[Region, int]] = []
 
-    def before(self, use: Use) -> set[int]:
+    def before(self, use: RecordedUse) -> set[int]:
         """The nodes that conflict with a use."""
         found = {node for used, node, _ in self._writers if used.overlaps(use.region)}
         if use.mode.writes:
             found |= {node for used, node in self._readers if used.overlaps(use.region)}
         return found
 
-    def sources(self, use: Use) -> Sources:
+    def sources(self, use: RecordedUse) -> Sources:
         """What can make doubtful what a use reads."""
         if not use.mode.reads:
             return 0
@@ -107,7 +107,7 @@ class _Track:
         self._inputs.append(made)
         return made.source
 
-    def add(self, use: Use, node: int, sources: Sources) -> None:
+    def add(self, use: RecordedUse, node: int, sources: Sources) -> None:
         """Take a use in; what it writes whole hides what came before."""
         region, writes = use.region, use.mode.writes
         self._claims.append(Claim(region, writes))
@@ -129,10 +129,10 @@ class _Track:
         )
 
 
-def make_plan(nodes: Sequence[tuple[Use, ...]], can_fail: Sequence[bool]) -> Plan:
+def make_plan(nodes: Sequence[tuple[RecordedUse, ...]], can_fail: Sequence[bool]) -> Plan:
     """Order the nodes of a graph, given what each uses and whether it can fail by itself."""
     bits = count(len(nodes))
-    tracks: dict[int, _Track] = {}  # storages that share memory have one list of borrows
+    tracks: dict[int, _Track] = {}  # storages that share memory have one timeline
     after: list[tuple[int, ...]] = []
     ancestors: list[int] = []  # of each node, as bits
     for number, uses in enumerate(nodes):
@@ -155,9 +155,9 @@ def make_plan(nodes: Sequence[tuple[Use, ...]], can_fail: Sequence[bool]) -> Pla
 
 
 def _track(storage: Storage, tracks: dict[int, _Track], bits: count[int]) -> _Track:
-    found = tracks.get(id(storage.borrows))
+    found = tracks.get(id(storage.timeline))
     if found is None:
-        found = tracks[id(storage.borrows)] = _Track(storage, bits)
+        found = tracks[id(storage.timeline)] = _Track(storage, bits)
     return found
 
 

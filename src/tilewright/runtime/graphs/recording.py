@@ -30,9 +30,9 @@ __all__ = [
     "Job",
     "NoQueue",
     "Recordable",
+    "RecordedUse",
     "RepeatedWork",
     "Tape",
-    "Use",
     "block_is_open",
     "graph_maker",
     "is_recording",
@@ -67,7 +67,7 @@ class RepeatedWork(Protocol):
         """Report failures elsewhere from now on; the new check looks there."""
 
 
-class Use(NamedTuple):
+class RecordedUse(NamedTuple):
     """What an operation does to a region. It has no handle: that may be moved away."""
 
     storage: Storage
@@ -86,7 +86,7 @@ class Job:
 
     label: str
     site: Site
-    uses: tuple[Use, ...]
+    uses: tuple[RecordedUse, ...]
     work: Recordable
     check: Check | None
 
@@ -130,7 +130,9 @@ class Tape(Stream):
         check: Check | None,
     ) -> None:  # fmt: skip
         """Keep one operation."""
-        uses = tuple(Use(a.tensor.storage, a.tensor.region, a.mode, a.describe()) for a in accesses)
+        uses = tuple(
+            RecordedUse(a.tensor.storage, a.tensor.region, a.mode, a.describe()) for a in accesses
+        )
         self.jobs.append(Job(label, site, uses, work, check))
 
 

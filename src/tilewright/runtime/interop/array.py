@@ -20,9 +20,9 @@ from tilewright.runtime.interop.foreign import ForeignStorage, Place, Producer
 from tilewright.runtime.memory.layout import Layout, check_shape
 from tilewright.runtime.memory.moulds import find_look
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.order.alone import alone
+from tilewright.runtime.order.critical import critical
 
-__all__ = ["ForeignArray", "Form", "Reader", "adopt", "adopt_at", "find_form", "refuse"]
+__all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "find_place", "refuse"]
 
 _LAST_ADDRESS = (1 << 63) - 1  # of any memory
 _PLACES = 16384  # of each form that are remembered; with more, all are forgotten
@@ -32,8 +32,7 @@ class Form:
     """How arrays lie that are alike, wherever they begin."""
 
     __slots__ = (
-        "dtype", "guard", "is_empty", "itemsize", "label", "misses", "places", "reach", "shape",
-        "strides", "vacancies",
+        "dtype", "is_empty", "itemsize", "label", "places", "reach", "shape", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -50,10 +49,6 @@ class Form:
         # By the device, the address, and whether nothing may be written: libraries give memory out
         # again and again.
         self.places: dict[tuple[Device, int, bool], Place] = {}
-        self.vacancies = 0  # handles that wait there for other arrays
-        # Tells whether an array lies so, or may say no though it does; and how often it did.
-        self.guard: Callable[[Any], bool] | None = None
-        self.misses = 0
 
     def _span(self) -> int:
         steps = zip(self.shape, self.strides, strict=True)
@@ -73,9 +68,7 @@ class Form:
         low, nbytes = look.region.low, look.region.high - look.region.low
         allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
         if len(self.places) >= _PLACES:
-            forgotten, self.places, self.vacancies = self.places, {}, 0
-            for place in forgotten.values():
-                place.forget()
+            self.places = {}
         found = Place(self, layout, look, allocation)
         self.places[device, address, producer.read_only] = found
         return found
@@ -125,28 +118,29 @@ find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
 
 
 def adopt(array: ForeignArray) -> Tensor:
-    """A tensor on the memory of an array."""
-    return adopt_at(*array)
-
-
-def adopt_at(
-    producer: Producer, device: Device, form: Form, address: int, ready: Stream | None = None
-) -> Tensor:
-    """The same of one that lies like this."""
-    place = form.places.get((device, address, producer.read_only))
-    if place is None:
-        place = form.find_place(producer, device, address)
+    """A tensor on the memory of an array, which it keeps."""
+    producer, device, form, address, _ = array
+    place = find_place(producer, device, form, address)
     with device.lock:
-        if device.is_barred:
-            device.check_open()
-        if device.notes:
-            device.settle_notes()
-        storage = ForeignStorage(device, producer, place, address)
-        if ready is not None:
-            alone(device, storage.come_after, place.look.region, ready)
-        elif storage.is_forgotten:
-            alone(device, storage.begin_at_home)
+        device.check_open()
+        device.settle_deferred()
+        storage = critical(device, "passing an array", _storage, producer, device, place, array)
     return Tensor(storage, form.dtype, place.layout, place.look)
+
+
+def _storage(
+    producer: Producer, device: Device, place: Place, array: ForeignArray
+) -> ForeignStorage:
+    made = ForeignStorage(device, producer, place, array.address)
+    if array.ready is not None:
+        made.timeline.come_after(place.look.region, array.ready)
+    return made
+
+
+def find_place(producer: Producer, device: Device, form: Form, address: int) -> Place:
+    """The place of an array that lies like this."""
+    found = form.places.get((device, address, producer.read_only))
+    return form.find_place(producer, device, address) if found is None else found
 
 
 def _in_elements(

@@ -21,9 +21,8 @@ from tilewright.runtime.ops.call_site import site_outside
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import OnlyOne
 from tilewright.runtime.order.access import Handle, Mode
-from tilewright.runtime.order.alone import alone
-from tilewright.runtime.order.failure import Fence
-from tilewright.runtime.order.tickets import Role, Ticket
+from tilewright.runtime.order.borrow import Borrow, Role, uses_of
+from tilewright.runtime.order.critical import critical
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
@@ -70,7 +69,14 @@ class Exporting:
         return place_of(self.storage.device)
 
 
-class _Hold(Ticket):
+class _Exported(NamedTuple):
+    """An export, as the work of a borrow."""
+
+    roles: tuple[Role, ...]
+    label: str = "an export"
+
+
+class _Hold(Borrow):
     """What an export holds of its tensor."""
 
     __slots__ = ()
@@ -112,26 +118,26 @@ class Export(OnlyOne):
         reason = None if self.read_only else storage.why_not_written()
         if reason is not None:
             raise BorrowError(f"{reason}. It is exported by t.export(read_only=True)")
-        with storage.device.lock:
-            storage.device.check_open()
-            storage.device.settle_notes()
-            alone(storage.device, storage.doubts, region)
-            mode = Mode.READ if self.read_only else Mode.UPDATE
-            holder = _Hold("an export", site_outside(_CONSUMERS), (Role(mode, ""),), (self.tensor,))
-            self._holder = holder
-            holder.acquire(storage.device)
-            alone(storage.device, storage.materialise, storage.device.stream)
+        device, timeline = storage.device, storage.timeline
+        with device.lock:
+            device.check_open()
+            device.settle_deferred()
+            critical(device, "an export", timeline.upstream, region)
+            roles = (Role(Mode.READ if self.read_only else Mode.UPDATE, ""),)
+            site = site_outside(_CONSUMERS)
+            uses, work = uses_of((self.tensor,), roles), _Exported(roles)
+            self._holder = _Hold(work, (self.tensor,), uses, site.code, site.instruction)
+            critical(device, "an export", self._holder.acquire, device)
+            storage.materialise(device.stream)
 
     def _wait(self) -> None:
-        """Wait on the host for whoever uses the memory, and hear how that ended."""
+        """Wait on the host for all uses of the memory, and raise how they failed."""
         refuse_waiting("an export")
-        storage, region = self.tensor.storage, self.tensor.region
-        with storage.device.lock:
-            fences = alone(storage.device, storage.fences, region, writes=not self.read_only)
-        for fence in fences:
+        device, timeline = self.device, self.tensor.storage.timeline
+        region, writes = self.tensor.region, not self.read_only
+        for fence in critical(device, "an export", timeline.points, region, writes=writes):
             fence.stream.wait(fence.count)
-        with storage.device.lock:
-            alone(storage.device, storage.doubts, region)
+        critical(device, "an export", timeline.upstream, region)
 
     @property
     def device(self) -> Device:
@@ -166,14 +172,20 @@ class Export(OnlyOne):
     def _order(self, number: int | None) -> None:
         if number == -1:  # the consumer sees to it, or uses our stream
             return
-        device, storage = self.device, self.tensor.storage
+        device = self.device
         with device.lock:
             device.check_open()
             theirs = device.adopt_stream(LEGACY_STREAM if number is None else number)
             if theirs.queue.is_capturing():
                 raise BufferError("nothing is exported to a stream on which a graph is recorded")
-            alone(device, storage.order, theirs, self.tensor.region, writes=not self.read_only)
+            self._order_behind(theirs)
             self._streams.add(theirs)
+
+    def _order_behind(self, stream: Stream) -> None:
+        """Make a stream wait for the operations on the memory."""
+        timeline, region = self.tensor.storage.timeline, self.tensor.region
+        writes = not self.read_only
+        critical(self.device, "an export", timeline.order, stream, region, writes=writes)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -184,7 +196,7 @@ class Export(OnlyOne):
         with device.lock:
             device.check_open()
             ours = device.stream
-            alone(device, tensor.storage.order, ours, tensor.region, writes=not self.read_only)
+            self._order_behind(ours)
         interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}
         kind = numpy_dtype(tensor.dtype)
         if kind.isbuiltin == 1:  # NumPy's own; bf16 and f8, which it has no letters for, are bits
@@ -195,7 +207,7 @@ class Export(OnlyOne):
         # No lock and no driver here: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
-            self.device.notes.append(_Returned(holder, tuple(self._streams)))
+            self.device.deferred.append(_Returned(holder, tuple(self._streams)))
 
     def __repr__(self) -> str:
         how = "for reading" if self.read_only else "whole"
@@ -239,22 +251,19 @@ def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) 
 
 
 class _Returned(NamedTuple):
-    """An export that nobody has any more."""
+    """An export that was dropped."""
 
-    holder: Ticket
+    holder: Borrow
     streams: tuple[Stream, ...]
     may_be_repeated: bool = True
 
     def settle(self) -> None:
         """End the hold, ordered after what the consumer has put on its streams by now."""
         for stream in self.streams:
-            alone(stream.device, self._order_after, stream)
+            for use in self.holder.uses:
+                timeline = use.timeline.last()
+                if use.writes:
+                    timeline.come_after(use.region, stream)
+                else:
+                    timeline.record(use, stream, stream.advance(), None)
         self.holder.release()
-
-    def _order_after(self, stream: Stream) -> None:
-        for tensor, mode, _ in self.holder.accesses:
-            storage, region = tensor.storage, tensor.region
-            if mode.writes:
-                storage.come_after(region, stream)
-            else:
-                storage.record_read(region, Fence(stream, stream.advance(), None))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import update_wrapper
-from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,21 +11,15 @@ from tilewright.runtime.interop.array import Reader, adopt
 from tilewright.runtime.interop.cuda_arrays import read_cuda_array
 from tilewright.runtime.interop.dlpack_arrays import read_exported
 from tilewright.runtime.interop.numpy_arrays import read_masked, read_numpy
-from tilewright.runtime.interop.passed_arrays import ASKED, ASKING, pass_anew, passed_before
-from tilewright.runtime.interop.torch_tensors import find_torch_reader, is_torchs_own
-from tilewright.runtime.memory.cutting import CUT, CUTTING
-from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.interop.passed import wrapped
+from tilewright.runtime.interop.torch_tensors import find_torch_reader
+from tilewright.runtime.memory.partition import Partition, tensor_maker
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.ops.cut_results import tensor_maker
-from tilewright.runtime.text_functions import define
 
-__all__ = ["adopted", "adopted_anew", "as_tensor", "from_dlpack", "is_array", "partition"]
+__all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
 
 # How arrays of a type are read; types that were seen once are added.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
-
-# Types of which launches keep the handle.
-_PASSED: set[type] = set()
 
 # What the types of other libraries offer, the most telling first.
 _PROTOCOLS: dict[str, Reader] = {
@@ -43,25 +35,6 @@ def as_tensor(value: Any) -> Tensor | None:
         return value  # type: ignore[no-any-return]
     reader = _READERS.get(kind) or _find_reader(kind)
     return None if reader is None else adopt(reader(value))
-
-
-def adopted(value: Any) -> Tensor | None:
-    """As `as_tensor`, for a launch: the handle may be one that an earlier launch has made.
-
-    It keeps the memory of an array, and not the array.
-    """
-    found = passed_before(value)
-    return adopted_anew(value) if found is None else found
-
-
-def adopted_anew(value: Any) -> Tensor | None:
-    """The same of one that was not passed before, or has changed since."""
-    kind = type(value)
-    if kind not in _PASSED:
-        if not is_torchs_own(kind):
-            return as_tensor(value)
-        _PASSED.add(kind)
-    return pass_anew(value)
 
 
 def is_array(value: Any) -> bool:
@@ -92,30 +65,13 @@ def partition(
     segments: Any = None,
 ) -> Partition:
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
-    handle = adopted(array)
-    if handle is None:
-        handle = from_dlpack(array)  # which says what it would take
+    wrapper = None if isinstance(array, Tensor) else wrapped(array)
+    handle = from_dlpack(array) if wrapper is None else wrapper
     offsets = None if segments is None else from_dlpack(segments)
     cut = handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
-    cut._uncut = array  # noqa: SLF001
+    if wrapper is not None:
+        cut._array = array  # noqa: SLF001
     return cut
-
-
-# The same by the tile alone: to match a call to names takes longer than to cut.
-_PARTITION = """def partition(array, *tile, **how):
-    if not how:{asked}
-        if handle is not None:{cut}
-            cut._uncut = array
-            return cut
-    return _anyhow(array, *tile, **how)
-"""
-
-if not TYPE_CHECKING:
-    _names = ASKING | CUTTING | {"_again": adopted, "_anew": adopted_anew, "_anyhow": partition}
-    _asked, _cut = ASKED.format(array="array", handle="handle"), CUT.format(tensor="handle")
-    _text = _PARTITION.format(asked=_asked, cut=indent(_cut, "    "))
-    _made = define(_text, "how an array is cut", _names)["partition"]
-    partition = update_wrapper(_made, partition)
 
 
 def _find_reader(kind: type) -> Reader | None:

@@ -1,42 +1,32 @@
-"""Ranges of addresses in which arrays of other libraries lie, and what is known of each.
+"""Ranges of addresses in which arrays of other libraries lie, and the timeline of each.
 
 There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
-whose members have one list of borrows and one of fences between them. A range is known while a
-handle or an unfinished operation uses it. Its producer lives as long, unless the library itself
-keeps the memory from others: then only the range is remembered, and an array that comes to that
-address is ordered behind it. Most do come back, so such ranges are looked through when there are
-many, and no sooner; one that is over by then stands against nobody and keeps nothing, and goes when
-an array comes that lies otherwise. Everything here happens under the device's lock.
-
-The collector may run finalisers of users wherever something is made, and those may pass arrays. So
-it waits while the table is changed, and a group is asked whether it is still there right before a
-storage is counted in it: from then on it stays, or has an heir.
+which is their common timeline. A group is in the table while a handle, a built operation or an
+unfinished one uses it. Its producer lives as long, unless the library itself keeps the memory from
+others: then only the range is remembered, and an array that comes to that address is ordered behind
+it. Most do come back, so such ranges are looked through when there are many, and no sooner; one
+that is over by then goes when an array comes that lies otherwise. Everything here happens under the
+device's lock, in a critical section.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from itertools import count
 from typing import NamedTuple, Protocol
 from weakref import ref
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.graphs.leases import Share
-from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.order.alone import alone
-from tilewright.runtime.order.borrows import Borrows
-from tilewright.runtime.order.postponed import Postponed
-from tilewright.runtime.order.uses import Use
+from tilewright.runtime.order.deferred import Postponed
+from tilewright.runtime.order.timeline import Timeline
 
 __all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner", "leave"]
 
 _CROWD = 16  # members from which dead ones are looked for
 # Ranges of one device that are only remembered, from which those that are over are looked for.
 MANY_LEFT = 8192
-_first_shifts = count(0, 1 << 40)  # so that what one has come to is never that of another
 
 
 class Member(Protocol):
@@ -51,11 +41,10 @@ class Member(Protocol):
         """How messages call it."""
 
     @property
-    def is_vacant(self) -> bool:
-        """Whether its array is gone, and it waits for another at the same place."""
+    def is_counted(self) -> bool:
+        """Whether it keeps its array, so that the range is in use for as long as it lives."""
 
-    def join(self, group: Group) -> None:
-        """Have one state with everybody whose memory can overlap."""
+    timeline: Timeline
 
 
 class Owner(Protocol):
@@ -69,95 +58,71 @@ class Owner(Protocol):
         """Whether the library keeps the memory from others until these streams are done with it."""
 
 
-class Group:
-    """Ranges that overlap or are bridged, and the state that their storages share."""
+class Group(Timeline):
+    """Ranges that overlap or are bridged, and the timeline that their storages share."""
 
-    __slots__ = (
-        "_crowd", "borrows", "count", "device", "heir", "high", "home", "is_left", "low", "members",
-        "reads", "shares", "shift", "table", "writes",
-    )  # fmt: skip
+    __slots__ = ("_crowd", "count", "high", "is_left", "low", "members", "table")
 
     def __init__(self, device: Device, low: int, high: int) -> None:
-        self.device = device
+        super().__init__(device)
         self.low = low
         self.high = high
         self.members: list[ref[Member]] = []
-        self.count = 0  # of storages whose end nobody has settled yet
+        self.count = 0  # of storages that keep their arrays
         self.is_left = False  # among those that are only remembered
-        self.heir: Group | None = None  # that it has become one with
         self.table: _Ranges | None = None  # in which it is found, until it ends
         self._crowd = _CROWD
-        self.borrows: Borrows = {}
-        self.shares: list[Share] = []
-        self.writes: list[Use] = []
-        self.reads: list[Use] = []
-        self.home: Stream | None = None
-        self.shift = next(_first_shifts)
 
     def take_in(self, other: Group) -> None:
         """Become one with a group that has been bridged."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        for holder, borrows in other.borrows.items():
-            self.borrows.setdefault(holder, []).extend(borrows)
-        self.shares += other.shares
-        self.writes += other.writes
-        self.reads += other.reads
-        self.home = self.home if self.home is other.home else None
-        self.shift = next(_first_shifts)  # nobody has seen it
-        self.device.epoch += 1
+        self.merge(other)
         self.count += other.count
-        other.heir = self
         for one in other.members:
             member = one()
             if member is not None:
                 self.members.append(one)
-                member.join(self)
-        # A place may remember it, and is not to keep what is this one's now.
-        for moved in (other.borrows, other.shares, other.writes, other.reads, other.members):
-            moved.clear()
+                member.timeline = self
+        other.members.clear()
 
     def admit(self, member: Member) -> None:
-        """Know one that is counted, and think of the dead no longer when there are many."""
+        """Add a storage, and drop dead ones when there are many."""
         self.members.append(ref(member))
-        known = len(self.members)
-        if known > self._crowd:
-            self._crowd = 2 * known  # a finaliser in the middle of this only has more of them
-            self.members[:known] = [one for one in self.members[:known] if one() is not None]
+        self.count += member.is_counted
+        if len(self.members) > self._crowd:
+            self.members = [one for one in self.members if one() is not None]
             self._crowd = max(_CROWD, 2 * len(self.members))
 
     def living(self) -> list[Member]:
-        """The storages that somebody still uses."""
+        """The storages that keep their arrays."""
         members = [member for one in self.members if (member := one()) is not None]
-        return [member for member in members if not member.is_vacant]
+        return [member for member in members if member.is_counted]
 
     def pending(self) -> tuple[Stream, ...]:
         """Streams with operations that are not known to have completed; asks no device."""
-        found: tuple[Stream, ...] = ()
-        for uses in (self.writes, self.reads):
-            for use in uses:
-                fence = use.fence
-                stream = fence.stream
-                if fence.count > stream.queue.known and stream not in found:
-                    found = (*found, stream)
-        return found
+        found: dict[Stream, None] = {}
+        for use in self.uses:
+            if use.count > use.stream.queue.known:
+                found[use.stream] = None
+        return tuple(found)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing uses the memory any more."""
-        return not self.count and not self.pending()
+        return not self.count and not self.held and not self.graphs and not self.pending()
 
     def is_stale(self, low: int, high: int) -> bool:
         """Whether it is over, and better forgotten by an array that comes to a range.
 
-        It is, unless it was of this very range, by itself, and all was on one stream and went well.
+        It is not if it was of this very range and all uses were on one stream and went well.
         """
-        if self.count or (self.home is not None and self.low == low and self.high == high):
+        if self.stream is not None and self.low == low and self.high == high:
             return False
-        return not self.pending()
+        return self.is_over
 
 
 class _Remembered:
-    """The ranges of one device that nobody has, but for streams that still work on them."""
+    """Ranges of one device that only streams still work on."""
 
     __slots__ = ("groups", "many")
 
@@ -195,45 +160,19 @@ class _Ranges:
         self.reset()
 
     def reset(self) -> None:
-        """Start with a new lock: nobody is left to release one that was held during a fork."""
+        """Start with a new lock: no thread is left to release one that was held during a fork."""
         self._lock = threading.RLock()
         if not hasattr(self, "groups"):
             self.groups: list[Group] = []
             self._lows: list[int] = []
             self._remembered: dict[Device, _Remembered] = {}
 
-    def find(self, member: Member, low: int, high: int, last: Group | None = None) -> Group:
-        """The group of a range, which may bridge several; a new one, if it meets nobody.
-
-        `last` is the group that the same range of the same device was in before. Groups only grow
-        while they are in the table, and no two of them overlap, so it still is that one.
-        """
+    def join(self, member: Member, low: int, high: int) -> None:
+        """Give a storage the group of its range, which may bridge several, or a new one."""
         with self._lock:
-            if last is None or not self._count_in(last, low, high):
-                last = self._find_undisturbed(member, low, high)
-            last.admit(member)
-            return last
-
-    def is_counted(self, group: Group, region: Region) -> bool:
-        """Count a member again that is vacant, if its group is still there."""
-        with self._lock:
-            return self._count_in(group, region.low, region.high)
-
-    def _count_in(self, group: Group, low: int, high: int) -> bool:
-        # The table is asked last: a finaliser may have ended the group just now.
-        if group.is_stale(low, high) or group.table is not self:
-            return False
-        group.count += 1
-        return True
-
-    def _find_undisturbed(self, member: Member, low: int, high: int) -> Group:
-        """The same of a range of which no group is known."""
-        return alone(member.device, self._find_among, member, low, high)
-
-    def _find_among(self, member: Member, low: int, high: int) -> Group:
-        found = self._meet(member, low, high)
-        found.count += 1
-        return found
+            found = self._meet(member, low, high)
+            found.admit(member)
+            member.timeline = found
 
     def _meet(self, member: Member, low: int, high: int) -> Group:
         first, last = self._overlapping(low, high)
@@ -262,7 +201,6 @@ class _Ranges:
         group = self.groups[at]
         del self.groups[at], self._lows[at]
         group.table = None
-        group.device.epoch += 1  # who comes back to its addresses is in another
 
     def _joined(self, member: Member, span: range, place: slice) -> Group:
         """One group in the place of several that a range overlaps, or beyond which it reaches."""
@@ -291,12 +229,9 @@ class _Ranges:
     def end(self, group: Group) -> None:
         """Forget a group that nothing uses any more."""
         with self._lock:
-            alone(group.device, self._end, group)
-
-    def _end(self, group: Group) -> None:
-        at = bisect_left(self._lows, group.low)
-        if at < len(self.groups) and self.groups[at] is group and group.is_over:
-            self._take_out(at)
+            at = bisect_left(self._lows, group.low)
+            if at < len(self.groups) and self.groups[at] is group and group.is_over:
+                self._take_out(at)
 
     def remember(self, group: Group) -> None:
         """Have nothing of a range but what its streams still do."""
@@ -346,9 +281,8 @@ class Left:
 
     def _final_group(self) -> Group:
         """The group that it is part of now."""
-        group = self.group
-        while group.heir is not None:
-            group = group.heir
+        group = self.group.last()
+        assert isinstance(group, Group), "groups are merged into groups"
         return group
 
     def wait_for(self, streams: tuple[Stream, ...]) -> None:

@@ -84,7 +84,8 @@ def check_recordable(
                 f"{access.describe()} has no memory yet, and none can be allocated while another"
                 " library records a graph: use the tensor once before"
             )
-        for fence in storage.fences(access.tensor.region, writes=access.mode.writes):
+        uses = storage.timeline.fences(access.tensor.region, writes=access.mode.writes)
+        for fence in uses:
             if fence.stream is not stream and fence.count > fence.stream.queue.known:
                 raise LaunchError(
                     f"{access.describe()} is still in use on {fence.stream.label}, and nothing can"

@@ -1,6 +1,6 @@
 """torch tensors as tensors of ours: by their own attributes, which is faster than DLPack.
 
-Loaded always and importing nothing: whoever passes a torch tensor has imported torch. A write
+It imports nothing: a caller that passes a torch tensor has imported torch. A write
 raises the tensor's version, so that autograd notices; a tensor that requires grad is written only
 where torch itself would let it be written, under `no_grad`.
 """
@@ -8,9 +8,7 @@ where torch itself would let it be written, under `no_grad`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
-from weakref import ref
+from typing import Any, NoReturn
 
 from tilewright.dtypes import (
     DType,
@@ -40,13 +38,14 @@ from tilewright.runtime.interop.torch_functions import TORCH, find_torch
 
 __all__ = [
     "TORCH_DTYPES",
-    "Passed",
-    "find_guard",
+    "TorchLibrary",
     "find_memory",
     "find_torch_form",
     "find_torch_reader",
+    "hand_back",
     "is_torchs_own",
     "locate",
+    "why_not_written",
     "why_too_small",
 ]
 
@@ -75,29 +74,22 @@ TORCH_DTYPES: dict[str, type[DType]] = {
 }
 
 
-class _TorchProducer(Producer):
+class TorchLibrary(Producer):
+    """torch, as the owner of a tensor's memory, or of any tensor's."""
+
     library = "torch"
     has_one_stream = comes_back = True
     array: Any
-    written: tuple[Any, ...] | None = None  # of the array, if it has a version
 
     def why_not_there(self, first: int, end: int) -> str | None:
         """`resize_`, `set_` and `.data = …` can move it; a storage can be shrunk."""
-        return _why_elsewhere(self.array, first) or why_too_small(self.array, first, end)
+        if self.array.data_ptr() != first:
+            return MOVED
+        return why_too_small(self.array, first, end)
 
     def why_not_written(self) -> str | None:
         """Autograd would not see the write."""
-        if self.requires_grad() and find_torch().is_grad_enabled():
-            return (
-                "the torch tensor requires grad, and autograd would not see the write: launch"
-                " under torch.no_grad(), or write to t.detach()"
-            )
-        return None
-
-    def requires_grad(self) -> bool:
-        """Whether autograd looks at what is done with the tensor."""
-        required: bool = self.array.requires_grad
-        return required
+        return why_not_written(self.array)
 
     def current_stream(self, device: Device) -> Stream | None:
         """The stream that is current in this thread."""
@@ -108,67 +100,32 @@ class _TorchProducer(Producer):
         return device.adopt_stream(number) if found is None else found
 
     def note_write(self) -> None:
-        """Raise its version."""
-        written = self.written
-        if written is None:
-            self.written = written = () if self.array.is_inference() else (self.array,)
-        if written:
-            TORCH.raise_versions(written)
+        """Raise the tensor's version."""
+        if not self.array.is_inference():
+            TORCH.raise_versions((self.array,))
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
-        """Tell torch's allocator who still works on the memory, if it is that allocator's."""
-        if not _is_allocated_by_torch(self.array):
-            return False
-        for stream in streams:
-            _tell_allocator(self.array, stream)
-        return True
+        """Tell torch's allocator which streams still work on the memory, if it is its own."""
+        return hand_back(self.array, streams)
 
 
-class Passed(ref[Any], _TorchProducer):
-    """A tensor that launches get again and again, and that may die between them.
+def why_not_written(tensor: Any) -> str | None:
+    """The reason why a tensor may not be written now, if there is one."""
+    if tensor.requires_grad and find_torch().is_grad_enabled():
+        return (
+            "the torch tensor requires grad, and autograd would not see the write: launch"
+            " under torch.no_grad(), or write to t.detach()"
+        )
+    return None
 
-    It is the weak reference to it; what is kept is another tensor on the same memory, with the
-    same version. Whoever makes one sets its fields: that takes half the time of a call.
-    """
 
-    __slots__ = ("array", "memory", "needed", "number", "required_grad", "written")
-
-    # All that were passed, by `number`: the handle, this, and more that `passed_arrays` knows.
-    table: ClassVar[dict[int, tuple[Any, Passed, Any, Any]]] = {}
-
-    memory: Any  # torch's storage of the array that is kept
-    needed: int  # bytes that it has to have
-    number: int  # its identity, which may be another one's later
-    required_grad: bool  # when it was passed
-
-    if TYPE_CHECKING:
-
-        def __init__(self, given: Any, forget: Callable[[Passed], None], /) -> None: ...
-
-    def why_not_written(self) -> str | None:
-        """Autograd would not see the write; most tensors that are written require no grad."""
-        return super().why_not_written() if self.requires_grad() else None
-
-    def why_not_there(self, first: int, end: int) -> str | None:
-        """Of the tensor, if it is not gone, and of the memory that is kept."""
-        given = self()
-        reason = None if given is None else _why_elsewhere(given, first)
-        reason = reason or super().why_not_there(first, end)
-        if reason is not None:
-            self._forget()
-        return reason
-
-    def _forget(self) -> None:
-        """Have the next launch look at the tensor anew: it may be in other memory at this place."""
-        known = self.table.get(self.number)
-        if known is not None and known[1] is self:
-            self.table.pop(self.number, None)
-
-    def requires_grad(self) -> bool:
-        """Whether the tensor does, or did when it was passed."""
-        given = self()
-        required: bool = self.required_grad if given is None else given.requires_grad
-        return required
+def hand_back(tensor: Any, streams: tuple[Stream, ...]) -> bool:
+    """Have torch keep memory from others until streams are done; False if it is not its own."""
+    if not _is_allocated_by_torch(tensor):
+        return False
+    for stream in streams:
+        _tell_allocator(tensor, stream)
+    return True
 
 
 def find_torch_reader(kind: type) -> Reader | None:
@@ -183,7 +140,7 @@ def find_torch_reader(kind: type) -> Reader | None:
 
 
 def is_torchs_own(kind: type) -> bool:
-    """Whether tensors are of a kind of which launches keep the handle."""
+    """Whether tensors are of a kind that launches wrap."""
     torch = find_torch()
     return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
 
@@ -192,7 +149,7 @@ def _read_tensor(tensor: Any) -> ForeignArray:
     """Where a tensor lies, and that it is kept."""
     device, form, address = locate(tensor)
     find_memory(tensor, form)
-    return ForeignArray(_TorchProducer(tensor), device, form, address)
+    return ForeignArray(TorchLibrary(tensor), device, form, address)
 
 
 def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
@@ -202,11 +159,6 @@ def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
     if form.reach and memory.nbytes() < needed:
         raise _refused(tensor, _too_small(memory.nbytes(), needed))
     return memory, needed
-
-
-def _why_elsewhere(tensor: Any, first: int) -> str | None:
-    """The reason why a tensor no longer begins at an address."""
-    return None if tensor.data_ptr() == first else MOVED
 
 
 def why_too_small(tensor: Any, first: int, end: int) -> str | None:
@@ -249,40 +201,6 @@ def find_torch_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | 
         return None
     itemsize = numpy_dtype(ours).itemsize
     return find_form("torch", ours, tuple(shape), tuple(stride * itemsize for stride in strides))
-
-
-def find_guard(tensor: Any) -> Callable[[Any], bool] | None:
-    """Tells whether a tensor has kept its dtype, shape and strides, in one question.
-
-    It may say no though it has. None if torch has nothing that can be asked so.
-    """
-    make = _guards()
-    return None if make is None else _make_guard(make, tensor)
-
-
-def _make_guard(make: Any, tensor: Any) -> Callable[[Any], bool]:
-    sizes, strides = [list(tensor.shape)], [list(tensor.stride())]
-    check: Callable[[Any], bool]
-    check = make(tensor, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
-    return check
-
-
-@functools.cache
-def _guards() -> Any:
-    """What torch's own compiler asks, if it sees all that has to be seen."""
-    torch = find_torch()
-    inside = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001
-    make = getattr(inside, "TensorGuards", None)
-    try:
-        # On the CPU, whatever the current device is: that may be recorded right now.
-        probe, other = (torch.zeros(2, 3, dtype=kind, device="cpu") for kind in (None, torch.int32))
-        changed = [probe.t(), probe.view(3, 2), probe.as_strided((2, 3), (3, 0)), probe.view(6)]
-        changed += [other, torch._neg_view(probe), probe.to("meta"), probe.to_sparse()]  # noqa: SLF001
-        check = _make_guard(make, probe)
-        is_trusted = check(probe) and not any(check(one) for one in changed)
-    except (AttributeError, RuntimeError, TypeError, ValueError):
-        return None
-    return make if is_trusted else None
 
 
 def _read_wrapper(tensor: Any) -> NoReturn:

@@ -77,6 +77,7 @@ def _cut(tensor: Any, tiling: Tiling) -> Partition:
     cut = Partition()
     cut._tensor = tensor  # noqa: SLF001
     cut._tiling = tiling  # noqa: SLF001
+    cut._array = None  # noqa: SLF001
     return cut
 
 
@@ -93,7 +94,8 @@ CUT = """
             tiling = _look_for({tensor}, tile)
         cut = _Partition()
         cut._tensor = {tensor}  # a call of `__init__` takes twice as long
-        cut._tiling = tiling"""
+        cut._tiling = tiling
+        cut._array = None"""
 # The names in that text.
 CUTTING: dict[str, Any] = {
     "_Partition": Partition,

@@ -6,8 +6,10 @@ launches nothing: a kernel called with it does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any, NoReturn
 
 from tilewright.errors import LaunchError
 from tilewright.given import shown
@@ -15,7 +17,21 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import MAX_EXTENT
 from tilewright.runtime.memory.tilings import Cuttable, Tiling, check_positive
 
-__all__ = ["Partition", "PersistentPartition"]
+__all__ = ["Partition", "PersistentPartition", "TensorMaker", "tensor_maker"]
+
+
+class TensorMaker:
+    """Makes a tensor of a tensor or an array, None of anything else; filled in by `imports`."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[Any], Any] = self._missing
+
+    def _missing(self, array: Any) -> NoReturn:
+        raise AssertionError("tilewright.runtime.interop.imports has not been imported")
+
+
+# What `op.partition(…)` cuts, and `partition.tensor` gives.
+tensor_maker = TensorMaker()
 
 
 class Partition:
@@ -25,18 +41,20 @@ class Partition:
     from outside: that takes half the time of a call of `__init__`.
     """
 
-    __slots__ = ("_tensor", "_tiling", "_uncut")
+    __slots__ = ("_array", "_tensor", "_tiling")
 
     _tensor: Cuttable
     _tiling: Tiling
-    # The array of another library that was cut, if it was one. It is let go last: then nobody has
-    # the handle any more, and that is had again by the next array at the same place.
-    _uncut: object
+    # The torch tensor that was cut, if it was one: then `_tensor` is its wrapper, which keeps none.
+    _array: Any
 
     @property
     def tensor(self) -> Cuttable:
         """The tensor that is cut."""
-        return self._tensor
+        if self._array is None:
+            return self._tensor
+        made: Cuttable = tensor_maker.make(self._array)
+        return made
 
     @property
     def tiling(self) -> Tiling:

@@ -16,7 +16,6 @@ from tilewright.runtime.devices.backend import BackendPool, PoolStatistics
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.stream import Stream, check_device
 from tilewright.runtime.ops.refusals import OnlyOne
-from tilewright.runtime.order.alone import among_others
 from tilewright.runtime.order.failure_records import Allocation
 
 if TYPE_CHECKING:
@@ -51,23 +50,23 @@ class Pool(OnlyOne):
     def statistics(self) -> PoolStatistics:
         """Bytes in use and taken from the system, now and at most.
 
-        The most in use may count outputs that were kept for calls to come (`spares`).
+        The most in use may count memory on free lists.
         """
         with self.device.lock:
-            self.device.give_up_spares()
+            self.device.empty_free_lists()
             return self.backend.statistics()
 
     def trim(self, keep: int = 0) -> None:
         """Give unused memory back to the system, all but `keep` bytes of it."""
         kept = _number_of_bytes("keep", keep) or 0
         with self.device.lock:
-            self.device.give_up_spares()
+            self.device.empty_free_lists()
             self.backend.trim(kept)
 
     def reset_highest(self) -> None:
         """Let the highest numbers of the statistics start again from what is in use now."""
         with self.device.lock:
-            self.device.give_up_spares()
+            self.device.empty_free_lists()
             self.backend.reset_highest()
 
     def __repr__(self) -> str:
@@ -90,7 +89,7 @@ def allocate(storage: Storage, stream: Stream) -> Allocation:
     try:
         allocation: Allocation = take(storage.nbytes, source)
     except OutOfMemoryError:
-        among_others(storage.device, _make_room, storage.device, source)
+        _make_room(storage.device, source)
         try:
             allocation = take(storage.nbytes, source)
         except OutOfMemoryError as error:
@@ -100,10 +99,10 @@ def allocate(storage: Storage, stream: Stream) -> Allocation:
 
 def _make_room(device: Device, source: BackendPool) -> None:
     """Wait for all that runs, and free all that was dropped."""
-    gc.collect()  # finalisers only leave notes, which are settled below
-    device.give_up_spares()
+    gc.collect()  # finalisers only queue deferred work, which is settled below
+    device.empty_free_lists()
     for _ in range(2):  # what is freed now is free when the streams get there
-        device.settle_notes()
+        device.settle_deferred()
         for stream in device.streams:
             stream.queue.wait(stream.advance())
             stream.settle()

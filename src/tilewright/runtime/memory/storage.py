@@ -1,33 +1,28 @@
-"""Storages: bytes of a device, who holds them, and which operations still use them.
+"""Storages: bytes of a device, and the timeline of their uses.
 
 Tensors and views are handles on a storage and hold nothing themselves, so two handles on the same
-bytes cannot disagree. *Built* operations hold borrows; *submitted* ones have left a fence, a stream
-and a count. Bytes are allocated on the stream of the first user. Everything but creation and the
-finaliser happens under the device's lock.
-
-One that is *fresh*, with no bytes yet and nothing to put into them, is as good as at home anywhere:
-it begins where it is first used.
+bytes cannot disagree. Bytes are allocated on the stream of the first user, and go back behind the
+last use. Everything but creation and the finaliser happens under the device's lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
+from typing import Any
 from weakref import ref
 
 from tilewright.runtime.devices.backend import ALIGNMENT
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.graphs.leases import Share
-from tilewright.runtime.memory.pool import allocate
+from tilewright.runtime.memory.free_list import Free
+from tilewright.runtime.memory.pool import Pool, allocate
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.ops.call_site import Site, user_frame
-from tilewright.runtime.order.alone import among_others
-from tilewright.runtime.order.borrows import Borrow, Borrows, Holder
-from tilewright.runtime.order.failure import Fence
+from tilewright.runtime.order.critical import critical
+from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure_records import Allocation
-from tilewright.runtime.order.used_bytes import UsedBytes
-from tilewright.runtime.order.uses import Freed, Use
+from tilewright.runtime.order.timeline import Timeline, Use
 
 __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 
@@ -35,16 +30,17 @@ __all__ = ["FROM_USERS", "Initialiser", "Storage"]
 FROM_USERS = 5
 
 
-class Storage(UsedBytes):
-    """Bytes on one device with their borrows and fences."""
+class Storage:
+    """Bytes on one device."""
 
     __slots__ = (
-        "__weakref__", "_allocation", "_code", "_initialiser", "_instruction", "_is_beginning",
-        "address", "borrows", "is_fresh", "label", "nbytes", "pool", "serials",
+        "__weakref__", "_allocation", "_code", "_initialiser", "_instruction", "address", "device",
+        "label", "nbytes", "pool", "timeline",
     )  # fmt: skip
 
     alignment = ALIGNMENT
     owns_bytes = True  # they come from a pool of ours and go back to it
+    timeline: Timeline
 
     def __init__(
         self,
@@ -54,21 +50,16 @@ class Storage(UsedBytes):
         label: str,
         depth: int = 2,
     ) -> None:
-        super().__init__(device)
+        self.device = device
         self.nbytes = nbytes
         self.label = label
-        owns_bytes = self.owns_bytes
-        if owns_bytes:
-            self.pool = device.pool
-        frame = user_frame(depth)  # of whoever made it, that many calls up, or further
+        self.pool = device.pool
+        self.timeline = Timeline(device)
+        frame = user_frame(depth)  # of the user's call, that many calls up, or further
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space, from the first submission on
-        self.borrows: Borrows = {}
-        self.is_fresh = owns_bytes and initialiser is None
-        self.serials: dict[tuple[object, int], int] = {}  # of handles, by what and where they are
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
-        self._is_beginning = False
 
     @property
     def site(self) -> Site:
@@ -76,7 +67,7 @@ class Storage(UsedBytes):
         return Site(self._code, self._instruction)
 
     def sign(self, code: CodeType, instruction: int) -> None:
-        """Have been made for a call there, and not where it was made at first."""
+        """Change the place that messages name: where a user's call needed it."""
         self._code, self._instruction = code, instruction
 
     @property
@@ -95,122 +86,146 @@ class Storage(UsedBytes):
         return self._allocation is None
 
     @property
-    def has_begun(self) -> bool:
-        """Whether the bytes are there, with their first contents."""
-        return self._allocation is not None and self._initialiser is None
+    def is_fresh(self) -> bool:
+        """Whether there are no bytes yet, and no contents to put into them."""
+        return self._allocation is None and self._initialiser is None and self.owns_bytes
+
+    @property
+    def is_unmade(self) -> bool:
+        """Whether bytes or first contents are missing."""
+        return self._allocation is None or self._initialiser is not None
+
+    def check_there(self, array: Any = None) -> None:
+        """Refuse to go on if another library has moved or shrunk the memory."""
+
+    def keep(self, array: Any, stream: Stream, theirs: Stream | None) -> None:
+        """Keep an array of another library until a stream is done with it."""
 
     def shares_memory(self, other: Storage) -> bool:
-        """Whether regions of both can meet; then they have one list of borrows."""
-        return self.borrows is other.borrows
+        """Whether regions of both can overlap."""
+        return self.timeline is other.timeline
 
-    def why_not_written(self) -> str | None:
+    def why_not_written(self, array: Any = None) -> str | None:
         """The reason why nothing may write here, if there is one."""
+        del array
         return None
 
-    def note_write(self) -> None:
-        """Tell whoever else knows the bytes that they change."""
+    def note_write(self, array: Any = None) -> None:
+        """Tell another library that contents change."""
 
     def materialise(self, stream: Stream) -> None:
-        """Allocate and initialise on the stream of the first user."""
-        if self.has_begun:
-            return
-        if self._allocation is None and not self._get_bytes(stream) and self.has_begun:
-            return
-        before = list(self._writes)
-        if self._initialiser is not None:
-            # Behind a first try, elsewhere, that has failed.
-            self.order(stream, Region.whole(self.nbytes), writes=True)
-            # Taken off first: an initialiser may submit operations on this very storage.
-            initialise, self._initialiser = self._initialiser, None
-            self._is_beginning = True
-            try:
-                among_others(self.device, initialise, self, stream)
-            except BaseException:
-                self._initialiser = initialise
-                self._leave_allocation(stream)
-                raise
-            finally:
-                self._is_beginning = False
-        if self._writes == before:
-            self._leave_allocation(stream)
+        """Allocate and initialise on the stream of the first user.
 
-    def _leave_allocation(self, stream: Stream) -> None:
-        """Leave a fence for bytes that no operation has written: even those have a stream."""
-        count = stream.advance()
-        fence = Fence(stream, count, stream.watch(count, None, ()))
-        self.leave_home()
-        self._writes[:] = [Use(Region.whole(self.nbytes), fence)]
-        self._find_home(fence)
-
-    def begin(self, stream: Stream, region: Region) -> None:
-        """Get bytes, fresh as it is, for the launch of a region that is put on a stream next.
-
-        What `materialise` does, and no more is left than a launch at home leaves.
+        Not in a critical section: an initialiser submits operations on this very storage. Built
+        operations stand not against those, since all of them come behind the first contents.
         """
-        if not self.is_fresh or not self._get_bytes(stream):
+        if self._allocation is None:
+            free = stream.free_list.take(stream, self.pool, self.nbytes)
+            if free is not None:
+                self.take_free(free, stream)
+            else:
+                self._get_bytes(stream)
+                if self._initialiser is None:
+                    self._record_allocation(stream)
+        if self._initialiser is None:
             return
-        is_whole = region.dense and region.low == 0 and region.high == self.nbytes
-        begun = region if is_whole else Region.whole(self.nbytes)
-        left, count = self.written_at_home, stream.advance()  # nothing yet: it was fresh
-        left.count, left.region = count, begun
-        self.home = stream
+        timeline, whole = self.timeline, Region.whole(self.nbytes)
+        if timeline.uses:  # of a first try that failed
+            critical(self.device, "first contents", timeline.order, stream, whole, writes=True)
+        # Taken off first: operations of the initialiser come here, too.
+        initialise, self._initialiser = self._initialiser, None
+        held, timeline.held, issued = timeline.held, None, stream.issued
+        try:
+            initialise(self, stream)
+            if stream.issued == issued:  # no operation has recorded the contents
+                self._record_allocation(stream)
+        except BaseException:
+            self._initialiser = initialise
+            self._record_allocation(stream)
+            raise
+        finally:
+            timeline.held = held
 
-    def _get_bytes(self, stream: Stream) -> bool:
-        """Allocate; False if somebody else was faster, while room was made."""
+    def take_free(self, free: Free, stream: Stream) -> None:
+        """Have bytes of a stream's free list, whose last use was there."""
+        self._allocation = allocation = free.allocation
+        self.address = allocation.address
+        self.device.storages[id(allocation)] = ref(self)
+        use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
+        use.stream, use.count = stream, free.last
+        self.timeline.uses.append(use)
+        self.timeline.stream = stream
+
+    def _record_allocation(self, stream: Stream) -> None:
+        """Record the bytes as written: even those without contents have a stream."""
+        critical(self.device, "an allocation", self._put_whole, stream)
+
+    def _put_whole(self, stream: Stream) -> None:
+        count = stream.advance()
+        use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
+        self.timeline.put(use, stream, count, stream.watch(count, None, ()))
+
+    def _get_bytes(self, stream: Stream) -> None:
+        """Allocate, unless a call in between was faster, while room was made."""
         allocation = allocate(self, stream)
         if self._allocation is not None:
             stream.queue.free(allocation, self.pool.backend)
-            return False
+            return
         self._allocation = allocation
         self.address = allocation.address
         self.device.storages[id(allocation)] = ref(self)
-        self.is_fresh = False
-        return True
-
-    def join_lease(self, share: Share) -> None:
-        """Be part of a graph; its replays leave their fences in the lease."""
-        if self.is_fresh:
-            self.is_fresh = False
-        super().join_lease(share)
-
-    def conflict(self, region: Region, *, writes: bool) -> Borrow | None:
-        """The borrow of a built operation that stands against a new one.
-
-        None stands against the first contents: whatever is built comes after them.
-        """
-        return None if self._is_beginning else self.borrowed_against(region, writes=writes)
-
-    def borrowed_against(self, region: Region, *, writes: bool) -> Borrow | None:
-        """A borrow that conflicts with a use, of an operation or of a built replay."""
-        for share in self.shares:
-            held = share.held_against(region, writes=writes)
-            if held is not None:
-                claim, holder = held
-                return Borrow(claim.region, claim.writes, "", holder)
-        for borrow in self._all_borrows():
-            if (writes or borrow.writes) and borrow.region.overlaps(region):
-                return borrow
-        return None
-
-    def _all_borrows(self) -> Iterator[Borrow]:
-        self.device.tell_latest()
-        return (borrow for borrows in self.borrows.values() for borrow in borrows)
-
-    def held_by(self, region: Region) -> Holder | None:
-        """A built operation that holds a region, for whatever purpose, also if it is empty."""
-        held = self.borrowed_against(region, writes=True)
-        if held is not None and self.device.collect_dropped():
-            held = self.borrowed_against(region, writes=True)
-        if held is None:
-            held = next((one for one in self._all_borrows() if one.region is region), None)
-        return None if held is None else held.holder
 
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         if getattr(self, "_allocation", None) is not None:
-            home = self.home
-            uses = self._writes + self._reads if home is None else []
-            self.device.notes.append(Freed(self.pool, self.allocation, home, uses))
+            freed = _Freed(self.pool, self.allocation, self.nbytes, self.timeline)
+            self.device.deferred.append(freed)
+
+
+class _Freed:
+    """Deferred work: the bytes of a dropped storage go back after their last use."""
+
+    __slots__ = ("allocation", "may_be_repeated", "nbytes", "pool", "timeline")
+
+    def __init__(self, pool: Pool, allocation: Allocation, nbytes: int, timeline: Timeline) -> None:
+        self.pool = pool
+        self.nbytes = nbytes
+        self.allocation = allocation
+        self.timeline = timeline
+        self.may_be_repeated = True
+
+    def settle(self) -> None:
+        """Free on the stream of the last use, ordered after the uses elsewhere."""
+        device, uses = self.pool.device, self.timeline.uses
+        device.storages.pop(id(self.allocation), None)
+        stream = self.timeline.stream
+        if stream is None:
+            some = device.streams[0]  # it was allocated on one of them
+            stream = max(uses, key=lambda use: use.count).stream if uses else some
+            captured = self._find_captured(stream)
+            if captured is not None:
+                captured.keep(Postponed(device, self))
+                captured.advance()
+                return
+            for use in uses:
+                stream.wait_for(use.stream, use.count)
+        elif not stream.is_plain and stream.queue.is_capturing():
+            stream.keep(Postponed(device, self))
+            stream.advance()
+            return
+        self.may_be_repeated = False  # memory that is freed twice is worse than memory lost
+        count = max((use.count for use in uses if use.stream is stream), default=stream.issued)
+        free = Free(self.allocation, count)
+        is_behind = all(use.stream is stream for use in uses)  # or it comes behind the waits
+        if not is_behind or not stream.free_list.put(stream, free, self.pool, self.nbytes):
+            stream.queue.free(self.allocation, self.pool.backend)
+
+    def _find_captured(self, last: Stream) -> Stream | None:
+        """A stream that another library captures: nothing can be freed there now."""
+        for stream in (last, *(use.stream for use in self.timeline.uses)):
+            if not stream.is_plain and stream.queue.is_capturing():
+                return stream
+        return None
 
 
 # Puts the first contents of a storage on a stream.

@@ -1,8 +1,8 @@
 """Tensors: host handles on device memory.
 
-A handle has a dtype, a shape and strides in elements, and holds nothing: borrows and fences are the
-storage's. Slices and reshapes are handles on the same storage. Nothing here computes; what a tensor
-can do beyond copies of contiguous bytes is a library kernel.
+A handle has a dtype, a shape and strides in elements, and holds nothing: borrows and uses are those
+of its storage's timeline. Slices and reshapes are handles on the same storage. Nothing here
+computes; beyond copies of contiguous bytes, everything that a tensor can do is a library kernel.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from tilewright.runtime.ops.call_site import Site, user_site
 from tilewright.runtime.ops.copies import convert, copy
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import NotAnArray
-from tilewright.runtime.order.alone import alone, check_alone
+from tilewright.runtime.order.borrow import Holder
+from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Fence
+from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Tensor", "cast_tensor", "move", "new_tensor"]
+__all__ = ["Tensor", "cast_tensor", "move", "new_output", "new_tensor"]
 
 _serials = itertools.count(1)
-_PLACES = 64  # of one storage that are remembered; with more, all are forgotten
+_SERIALS = 1 << 16  # that are remembered by address and spec; with more, all are forgotten
+_known: dict[tuple[int, Facet], int] = {}
 _set = object.__setattr__
 _NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
 
@@ -50,6 +53,8 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         "__weakref__",
         "_moved",
         "_parts",
+        "_reading",
+        "_writing",
         "byte_offset",
         "dtype",
         "facet",
@@ -64,7 +69,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     storage: Storage
     dtype: type[DType]
-    serial: int  # of all that lie here and are alike, never reused: prepared launches have it
+    serial: int  # of the address and the spec, never reused: bound launches are found by it
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
@@ -74,6 +79,8 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     facet: Facet  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
     _parts: dict[Place, Tensor]
+    _reading: Use | None  # of operations that read it, once there was one
+    _writing: Use | None
 
     def __init__(
         self, storage: Storage, dtype: type[DType], layout: Layout, look: Look | None = None
@@ -85,7 +92,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
         self.storage = storage
         self.dtype = dtype
-        self.serial = _serial_of(storage.serials, (facet, begin))
+        self.serial = _serial_of(storage, facet, begin)
         self.shape = shape
         self.strides = strides
         self.itemsize = itemsize
@@ -95,8 +102,17 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         self.facet = facet
         self._moved = None
         self._parts = _NO_PARTS
+        self._reading = self._writing = None
         self._tiling = None
         self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] what it was
+
+    def use(self, *, writes: bool) -> Use:
+        """The use of its region by operations that write it, or read it; made once."""
+        use = self._writing if writes else self._reading
+        if use is None:
+            use = Use(self.storage.timeline, self.region, writes=writes)
+            _set(self, "_writing" if writes else "_reading", use)
+        return use
 
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
@@ -174,14 +190,11 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return self._told()
 
     def _writers(self) -> tuple[Fence, ...]:
-        with self.device.lock:
-            check_alone(self.device)
-            return alone(self.device, self.storage.writers, self.region)
+        timeline = self.storage.timeline
+        return tuple(critical(self.device, "wait()", timeline.points, self.region, writes=False))
 
     def _told(self) -> Tensor:
-        with self.device.lock:
-            check_alone(self.device)
-            alone(self.device, self.storage.doubts, self.region)
+        critical(self.device, "wait()", self.storage.timeline.upstream, self.region)
         return self
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
@@ -273,8 +286,9 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     def hand_over(self) -> Tensor:
         """A new handle; this one is refused from now on. What `tw.move` calls."""
         with self.device.lock:
-            self.device.settle_notes()
-            held = self.storage.held_by(self.region)
+            self.device.check_open()
+            self.device.settle_deferred()
+            held = self._holder()
             if held is not None:
                 raise BorrowError(
                     f"{held.label}, built at {held.site}, holds this tensor and {held.state},"
@@ -291,6 +305,16 @@ class Tensor(NotAnArray, Exporting, Cuttings):
             _set(self, "__class__", kind)
             raise
         return moved
+
+    def _holder(self) -> Holder | None:
+        """A built operation that holds this region, also if it is empty."""
+        timeline = self.storage.timeline
+        held = timeline.conflict(self.region, writes=True)
+        if held is not None and self.device.collect_dropped():
+            held = timeline.conflict(self.region, writes=True)
+        if held is not None:
+            return held.holder
+        return next((one for one in timeline.borrows() if one.holds(self.region)), None)
 
     def __getitem__(self, index: Any) -> Tensor:
         """A view of a part, as NumPy slices: slices with positive steps, integers, None and `...`.
@@ -347,19 +371,41 @@ def new_tensor(
     return cast_tensor(find_mould(device, shape, dtype), initialiser)
 
 
+def new_output(mould: Mould) -> Tensor:
+    """A tensor for a launch to write, on memory of the current stream's free list if there is any.
+
+    Then its address is known, and the launch may be one that was bound to it before.
+    """
+    device, dtype, nbytes, label, layout, look = mould
+    stream = device.stream if device.current.said else device.default
+    if stream is not None and nbytes and device.busy is None:
+        with device.lock:
+            if device.deferred:
+                device.settle_deferred()
+            found = stream.free_list.take(stream, device.pool, nbytes)
+            if found is not None:
+                storage = Storage(device, nbytes, None, label, FROM_USERS)
+                storage.take_free(found, stream)
+                return Tensor(storage, dtype, layout, look)
+    return cast_tensor(mould)
+
+
 def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
     """The same of which everything else is known."""
     device, dtype, nbytes, label, layout, look = mould
     return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, look)
 
 
-def _serial_of(known: dict[Any, int], place: tuple[Facet, int]) -> int:
-    """The number of a place in a storage, by what lies there and where it begins."""
-    found = known.get(place)
+def _serial_of(storage: Storage, facet: Facet, begin: int) -> int:
+    """The number of an address and a spec; another one each time where there are no bytes yet."""
+    if storage.is_lazy:
+        return next(_serials)
+    key = storage.address + begin, facet
+    found = _known.get(key)
     if found is None:
-        if len(known) >= _PLACES:
-            known.clear()
-        found = known[place] = next(_serials)
+        if len(_known) >= _SERIALS:
+            _known.clear()
+        found = _known[key] = next(_serials)
     return found
 
 

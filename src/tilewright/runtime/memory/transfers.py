@@ -16,9 +16,9 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.inside_chains import refuse_waiting
-from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.ops.launch import make_operation
 from tilewright.runtime.order.access import Access, Handle, Mode
-from tilewright.runtime.order.alone import alone, check_alone
+from tilewright.runtime.order.critical import critical
 
 __all__ = ["Fill", "Upload", "download", "host_bytes"]
 
@@ -85,7 +85,7 @@ def download(tensor: Handle, label: str) -> Bytes:
         stream.wait(stream.issued)
     target = np.empty(nbytes, np.uint8) if staged is None else staged
     work = _Download(storage, region.low, target)
-    operation = WorkOp(label, device, (Access(tensor, Mode.READ),), work, target)
+    operation = make_operation(label, device, (Access(tensor, Mode.READ),), work, target)
     done = operation.submit(stream).sync()
     return done if staged is None else done.copy()
 
@@ -93,8 +93,8 @@ def download(tensor: Handle, label: str) -> Bytes:
 def _nearest_stream(tensor: Handle) -> Stream:
     """The stream of the last writer, where no wait is needed; the current one if there are more."""
     storage = tensor.storage
-    with storage.device.lock:
-        check_alone(storage.device)
-        fences = alone(storage.device, storage.writers, tensor.region)
+    fences = critical(
+        storage.device, "numpy()", storage.timeline.points, tensor.region, writes=False
+    )
     streams = {fence.stream for fence in fences}
     return streams.pop() if len(streams) == 1 else storage.device.stream

@@ -17,11 +17,11 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.library import load_copying
 from tilewright.runtime.memory.dtypes import check_roundable, element_bytes
 from tilewright.runtime.memory.layout import Layout
+from tilewright.runtime.memory.partition import tensor_maker
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.cut_results import tensor_maker
 from tilewright.runtime.ops.deferring import defer
+from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.work import WorkOp
 from tilewright.runtime.order.access import Access, Mode
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def copy(dst: Any, src: Any) -> DeviceOp[Any]:
     return made if into is dst else made.giving(dst)
 
 
-def _copy(dst: Tensor, src: Tensor) -> WorkOp[Tensor]:
+def _copy(dst: Tensor, src: Tensor) -> LaunchOp[Tensor]:
     _check_pair(dst, src)
     if dst.dtype is not src.dtype:
         raise LaunchError(
@@ -74,7 +74,7 @@ def _copy(dst: Tensor, src: Tensor) -> WorkOp[Tensor]:
     if _lie_alike(dst, src):
         work = _CopyBytes(dst.storage, dst.byte_offset, src.storage, src.byte_offset, dst.nbytes)
         accesses = Access(dst, Mode.WRITE, "dst"), Access(src, Mode.READ, "src")
-        return WorkOp("copy", dst.device, accesses, work, dst)
+        return make_operation("copy", dst.device, accesses, work, dst)
     bits = _BITS[dst.itemsize]
     return _by_kernel(dst, src, bits, bits)
 
@@ -102,11 +102,11 @@ def fill(dst: Any, value: Any) -> DeviceOp[Any]:
     return made if into is dst else made.giving(dst)
 
 
-def _fill(dst: Tensor, value: Any) -> WorkOp[Tensor]:
+def _fill(dst: Tensor, value: Any) -> LaunchOp[Tensor]:
     pattern = element_bytes(value, dst.dtype)
     if dst.region.dense:
         work = _FillBytes(dst.storage, dst.region.low, pattern, dst.size)
-        return WorkOp("fill", dst.device, (Access(dst, Mode.WRITE, "dst"),), work, dst)
+        return make_operation("fill", dst.device, (Access(dst, Mode.WRITE, "dst"),), work, dst)
     (layout,) = _merged(dst.layout)
     bits = dst.handle(layout, _BITS[dst.itemsize])
     return _giving(load_copying().repeat(bits, int.from_bytes(pattern, "little")), dst)
@@ -140,14 +140,14 @@ class _FillBytes:
             stream.queue.fill(self.storage.allocation, self.pattern, self.repeats, start)
 
 
-def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> WorkOp[Tensor]:
+def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> LaunchOp[Tensor]:
     into, out_of = _merged(dst.layout, src.layout)
     operation = load_copying().convert(dst.handle(into, to), src.handle(out_of, from_))
     return _giving(operation, dst)
 
 
-def _giving(operation: DeviceOp[Any], result: Tensor) -> WorkOp[Tensor]:
-    assert isinstance(operation, WorkOp), "a launch has work of its own"
+def _giving(operation: DeviceOp[Any], result: Tensor) -> LaunchOp[Tensor]:
+    assert isinstance(operation, LaunchOp), "a launch has work of its own"
     return operation.giving(result)
 
 

@@ -1,33 +1,18 @@
 """Partitions of tensors that are results of operations: `op.partition(128)`.
 
 A result is there when the operation runs, so what a tile says by itself is checked before and the
-rest then. What makes a tensor of an array stands above this module and registers itself here.
+rest then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import Partition, PersistentPartition, tensor_maker
 
-__all__ = ["Cut", "TensorMaker", "as_cut", "choose_one", "tensor_maker", "uncut"]
-
-
-class TensorMaker:
-    """Makes a tensor of a tensor or an array, None of anything else; filled in by `imports`."""
-
-    def __init__(self) -> None:
-        self.make: Callable[[Any], Any] = self._missing
-
-    def _missing(self, array: Any) -> NoReturn:
-        raise AssertionError("tilewright.runtime.interop.imports has not been imported")
-
-
-# What `op.partition(…)` cuts.
-tensor_maker = TensorMaker()
+__all__ = ["Cut", "as_cut", "choose_one", "uncut"]
 
 
 @dataclass(frozen=True, slots=True)

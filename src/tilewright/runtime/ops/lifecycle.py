@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from concurrent.futures import Future
 from enum import Enum
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.ops.call_site import Site
 from tilewright.runtime.ops.inside_chains import refuse_waiting
-from tilewright.runtime.order.alone import check_alone
+from tilewright.runtime.order.critical import check_idle
 from tilewright.runtime.order.failure import Fence, Outcome
 
 __all__ = ["GONE", "Ends", "Gone", "Runnable", "State", "Steps", "run_steps"]
@@ -151,10 +151,6 @@ class Runnable(ABC, Generic[T]):
         Yields the operations that this one consists of and is sent their results.
         """
 
-    def put_part(self, stream: Stream, ends: Ends) -> T:
-        """Put a single operation on a stream, as a part of one that ends with `ends`."""
-        raise NotImplementedError
-
     @abstractmethod
     def give_back(self) -> None:
         """Let go of what it holds without running: borrows, other operations."""
@@ -184,7 +180,7 @@ class Runnable(ABC, Generic[T]):
         """Hand the operation to a stream (by default the current one) without waiting."""
         self.check_built()
         with self.device.lock:
-            check_alone(self.device)
+            check_idle(self.device)
         chosen = self.choose_stream(stream)
         try:
             self.compile()
@@ -256,7 +252,7 @@ class Runnable(ABC, Generic[T]):
     def close(self) -> None:
         """Give the borrows back without running; nothing happens to a submitted operation."""
         with self.device.lock:
-            check_alone(self.device)
+            check_idle(self.device)
             if self._state is State.BUILT:
                 self.give_back()
                 self._state = State.CLOSED
@@ -331,6 +327,13 @@ class Runnable(ABC, Generic[T]):
             )
 
 
+class _Single(Protocol):
+    """An operation without parts."""
+
+    def put_part(self, stream: Stream, ends: Ends) -> Any:
+        """Put it on a stream, as a part of one that ends with `ends`; gives its result."""
+
+
 _warned: dict[Any, Any] = {}
 
 
@@ -355,7 +358,7 @@ def run_steps(operation: Runnable[T], stream: Stream, ends: Ends) -> T:
                 open_.append(part.steps(stream, its_ends))
                 continue
             try:
-                value = part.put_part(stream, its_ends)
+                value = cast("_Single", part).put_part(stream, its_ends)
             except BaseException as raised:  # noqa: BLE001 (whoever holds the part learns of it)
                 error = raised
     if error is not None:

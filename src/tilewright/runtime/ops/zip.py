@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device, current_device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.ops.batches import Batch, make_batch
 from tilewright.runtime.ops.lifecycle import Ends, State, Steps
 from tilewright.runtime.ops.operation import Compound, DeviceOp
 
@@ -20,14 +19,13 @@ T = TypeVar("T")
 class Zip(Compound[tuple[Any, ...]]):
     """Several operations, one after the other on one stream; the result has an item for each."""
 
-    __slots__ = ("_batch", "_parts")
+    __slots__ = ("_parts",)
 
     def __init__(
         self, parts: tuple[DeviceOp[Any], ...], device: Device, label: str = "zip"
     ) -> None:
         super().__init__(label, device)
         self._parts = parts
-        self._batch = make_batch(parts, label)
 
     def parts(self) -> Iterable[DeviceOp[Any]]:
         """The operations, in order."""
@@ -35,39 +33,10 @@ class Zip(Compound[tuple[Any, ...]]):
 
     def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
         """Run all of them."""
-        if self._batch is not None and self._batch.is_whole:
-            with self.device.lock:
-                at_once = self._batch.put(stream, ends)
-            if at_once is not None:
-                return at_once
         results = []
         for part in self._parts:
             results.append((yield part, ends))
         return tuple(results)
-
-    def compile(self) -> Self:
-        """Compile the parts; those of a batch are."""
-        return super().compile() if self._batch is None else self
-
-    def hand_over(self) -> tuple[Any, ...]:
-        """The result, once; whoever has it keeps the tensors now."""
-        result = super().hand_over()
-        self._batch = None
-        return result
-
-    def give_back(self) -> None:
-        """Close every part that has not run."""
-        if self._batch is not None and self._batch.is_whole:
-            with self.device.lock:
-                self._batch.dissolve()
-        super().give_back()
-
-    def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
-        batch: Batch | None = getattr(self, "_batch", None)
-        if batch is not None and batch.is_whole:
-            batch.drop()
-        super().__del__()
 
     def known_count(self) -> int | None:
         """One for each operation."""

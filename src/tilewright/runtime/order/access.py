@@ -13,9 +13,9 @@ from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.order.borrows import Holder
+from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Access", "Handle", "Mode", "check_accesses", "refusal"]
+__all__ = ["Access", "Handle", "Mode", "check_accesses"]
 
 
 class Mode(Enum):
@@ -52,6 +52,9 @@ class Handle(Protocol):
     @property
     def address(self) -> int:
         """Where the first element lies; known from the first submission on."""
+
+    def use(self, *, writes: bool) -> Use:
+        """The use of its region by operations that write it, or read it."""
 
 
 class Access(NamedTuple):
@@ -100,14 +103,3 @@ def _check_output(written: Access, others: tuple[Access, ...], label: str) -> No
                 f"{written.describe()} is written by this launch and also {verb} by it{alias}:"
                 " give it its own tensor, or slices that do not overlap"
             )
-
-
-def refusal(first: Holder, name: str, held_writes: bool, by: Holder, writes: bool) -> str:
-    """Why a built operation stands against another, which `by` would be."""
-    purpose = "writing" if held_writes else "reading"
-    wish = "write" if writes else "read"
-    return (
-        f"{first.label}, built at {first.site}, holds {name} for {purpose} and {first.state}"
-        f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"
-        " comes first)"
-    )

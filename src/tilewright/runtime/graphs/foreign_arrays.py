@@ -1,0 +1,51 @@
+"""Arrays of other libraries among the storages of a graph, asked and told in every replay.
+
+Each may have been moved or shrunk since it was recorded, and written ones get another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.runtime.graphs.recording import RecordedUse
+from tilewright.runtime.interop.foreign import ForeignStorage
+from tilewright.runtime.interop.streams import find_speakers
+from tilewright.runtime.interop.torch_functions import TORCH
+from tilewright.runtime.interop.torch_tensors import TorchLibrary
+
+__all__ = ["ForeignArrays"]
+
+
+class ForeignArrays:
+    """The arrays of other libraries that the nodes of a graph use."""
+
+    __slots__ = ("_all", "_told", "_versions", "speakers")
+
+    def __init__(self, uses: Iterable[RecordedUse]) -> None:
+        written: dict[ForeignStorage, bool] = {}
+        for use in uses:
+            if isinstance(use.storage, ForeignStorage):
+                written[use.storage] = use.mode.writes or written.get(use.storage, False)
+        self._all = tuple(written)
+        told = [storage for storage, is_written in written.items() if is_written]
+        # torch takes the versions of many tensors in one call.
+        torchs = [one.producer.array for one in told if isinstance(one.producer, TorchLibrary)]
+        self._versions: tuple[Any, ...] = tuple(one for one in torchs if not one.is_inference())
+        self._told = tuple(one for one in told if not isinstance(one.producer, TorchLibrary))
+        self.speakers = find_speakers(self._all)  # they know the streams of their libraries
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def check_places(self) -> None:
+        """Refuse a replay if an array is not where it was, or its memory is smaller now."""
+        for storage in self._all:
+            storage.check_there()
+
+    def note_writes(self) -> None:
+        """Tell the libraries that contents have changed."""
+        if self._versions:
+            TORCH.raise_versions(self._versions)
+        for storage in self._told:
+            storage.note_write()

@@ -1,0 +1,74 @@
+"""Free lists: memory that a stream has done with, for the next tensor of that size there.
+
+The last use of such memory is on this stream, so the next one comes behind it, and the driver is
+asked neither to free nor to allocate. Launches find their packed parameters again by the address.
+A list is bounded. It goes back to its pool when memory runs out, and before a pool is measured or
+trimmed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tilewright.runtime.order.failure_records import Allocation
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.stream import Stream
+    from tilewright.runtime.memory.pool import Pool
+
+__all__ = ["Free", "FreeList"]
+
+_ALIKE = 8  # allocations of one size
+_SIZES = 128
+_BYTES = 256 << 20  # of all
+_LARGEST = 32 << 20  # kernels over so many bytes take much longer than the driver
+
+
+class Free(NamedTuple):
+    """Memory that a stream has done with, behind operation `last`."""
+
+    allocation: Allocation
+    last: int
+
+
+class FreeList:
+    """Allocations of one stream by size, from the device's usual pool."""
+
+    __slots__ = ("_by_size", "_nbytes")
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[Free]] = {}
+        self._nbytes = 0
+
+    def put(self, stream: Stream, free: Free, pool: Pool, nbytes: int) -> bool:
+        """Keep an allocation; False if it is to be freed."""
+        is_kept = stream.may_be_sole and stream.is_plain and pool is stream.device.usual_pool
+        if not is_kept or not 0 < nbytes <= _LARGEST or self._nbytes + nbytes > _BYTES:
+            return False
+        alike = self._by_size.get(nbytes)
+        if alike is None:
+            if len(self._by_size) >= _SIZES:
+                return False
+            alike = self._by_size[nbytes] = []
+        if len(alike) >= _ALIKE:
+            return False
+        alike.append(free)
+        self._nbytes += nbytes
+        return True
+
+    def take(self, stream: Stream, pool: Pool, nbytes: int) -> Free | None:
+        """An allocation of a size; the last one that came."""
+        alike = self._by_size.get(nbytes)
+        if not alike or pool is not stream.device.usual_pool:
+            return None
+        self._nbytes -= nbytes
+        return alike.pop()
+
+    def empty(self, stream: Stream) -> None:
+        """Give everything back to the pool."""
+        by_size, self._by_size, self._nbytes = self._by_size, {}, 0
+        pool = stream.device.usual_pool
+        for alike in by_size.values():
+            for free in alike:
+                assert pool is not None, "memory comes from the usual pool"
+                stream.queue.free(free.allocation, pool.backend)

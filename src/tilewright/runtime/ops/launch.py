@@ -1,0 +1,637 @@
+"""Single operations: launches, copies, fills. Built, submitted, recorded: one path for all.
+
+A built operation holds a borrow. A submission is one critical section: the stream waits for
+conflicting uses elsewhere, the backend gets the work, and the operation's uses move to the new
+count. Where all tensors have the stream as their sole one there is nothing to wait for, and that is
+all. On a tape, which records a graph, the work is kept instead.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from concurrent.futures import Future
+from functools import partial
+from sys import _getframe
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
+
+from tilewright.errors import BorrowError
+from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.graphs.recording import Recordable, Tape, block_is_open, refuse_recorded
+from tilewright.runtime.interop.streams import (
+    check_recordable,
+    in_their_order,
+    keep_recorded,
+    library_streams,
+)
+from tilewright.runtime.memory.partition import tensor_maker
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.ops.call_site import Site, user_frame_above
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.lifecycle import GONE, Ends, State, Steps
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.order.access import Access, Handle, check_accesses
+from tilewright.runtime.order.borrow import Borrow, Role, uses_of
+from tilewright.runtime.order.critical import reentered
+from tilewright.runtime.order.failure import Check, Fence, Outcome
+from tilewright.runtime.order.insisting import insist
+from tilewright.runtime.order.timeline import Use
+
+__all__ = ["LaunchOp", "Launchable", "SingleOp", "Work", "make_operation"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+# Members of an enumeration are slow to find.
+_BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
+_SUBMITTED, _COMPLETED, _RECORDED = State.SUBMITTED, State.COMPLETED, State.RECORDED
+
+
+class Work(Protocol):
+    """The work of an operation that is built once.
+
+    It may also have `compile()`: everything that can be done before the submission. That is called
+    before the device's lock is taken, and may be called twice; it waits for `program`, a future.
+    """
+
+    def enqueue(self, stream: Stream) -> None:
+        """Put the work on a stream. The device's lock is held and all bytes are allocated."""
+
+
+class Launchable(Protocol):
+    """The work of an operation as the runtime sees it; many operations may share one."""
+
+    label: str
+    device: Device
+    roles: tuple[Role, ...]  # what it does to each tensor
+    caller: CodeType | None  # the user's code that called for it last
+    foreign: tuple[int, ...]  # the numbers of tensors that are arrays of other libraries
+    check: Check | None  # says how it failed, once it has ended; None if it cannot fail
+    is_compiled: bool
+
+    def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
+        """Put it on a stream. The device's lock is held and all bytes are allocated."""
+
+    def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
+        """The same as a node of a graph."""
+
+    def compile(self) -> None:
+        """Do everything but the launch."""
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The programs that it runs."""
+
+    def let_go(self) -> None:
+        """Keep nothing that is one operation's alone: that is submitted, or closed."""
+
+
+class _Once:
+    """The work of one operation, which no other one shares."""
+
+    __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles")
+
+    is_compiled = False
+
+    def __init__(
+        self,
+        label: str,
+        device: Device,
+        accesses: tuple[Access, ...],
+        work: Work,
+        check: Check | None,
+    ) -> None:
+        self.label = label
+        self.device = device
+        self.roles = tuple([Role(mode, name) for _, mode, name in accesses])
+        self.caller: CodeType | None = None
+        self.check = check
+        self.foreign = tuple(
+            number for number, access in enumerate(accesses) if not access.tensor.storage.owns_bytes
+        )
+        self._work: Work | None = work
+
+    def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
+        """Put it on a stream."""
+        del tensors
+        self.work_on(()).enqueue(stream)
+
+    def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
+        """The work itself."""
+        del tensors
+        assert self._work is not None, "a built operation has its work"
+        return self._work
+
+    def compile(self) -> None:
+        """Do everything but the launch."""
+        prepare = getattr(self._work, "compile", None)
+        if prepare is not None:
+            prepare()
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The program that it runs, if it is one."""
+        program = getattr(self._work, "program", None)
+        return () if program is None else (program,)
+
+    def let_go(self) -> None:
+        """Keep neither tensors nor records."""
+        self._work = self.check = None
+
+
+class SingleOp(DeviceOp[T]):
+    """An operation that is put on a stream in one critical section."""
+
+    __slots__ = ("_count", "_outcome", "_stream")
+
+    is_single = True
+    _stream: Stream  # where it was submitted
+    _count: int  # as which operation there; 0 before
+    _outcome: Outcome | None  # how it may fail
+
+    @abstractmethod
+    def put(self, stream: Stream) -> None:
+        """Check, order, launch, and record uses. It is in a critical section."""
+
+    @abstractmethod
+    def storages(self) -> Iterable[Storage]:
+        """The memory that it uses."""
+
+    @property
+    def fence(self) -> Fence | None:
+        """Where it ends; None before it was submitted."""
+        return Fence(self._stream, self._count, self._outcome) if self._count else None
+
+    @property
+    def ends(self) -> Ends:
+        """Its fence."""
+        found, fence = Ends(), self.fence
+        if fence is not None:
+            found.add(fence)
+        return found
+
+    def last_fences(self) -> tuple[Fence, ...]:
+        """Its fence."""
+        fence = self.fence
+        return () if fence is None else (fence,)
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream (by default the current one) without waiting."""
+        chosen = self.choose_stream(stream)
+        try:
+            self.compile()
+            chosen.make_room()
+            self.put_once(chosen)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        return self
+
+    def put_once(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another call was faster."""
+        device = self.device
+        with device.lock:
+            if device.busy is not None:
+                raise reentered(device)
+            if device.forked:
+                device.check_usable()
+            if device.deferred:
+                device.settle_deferred()
+            if stream.has_loose_ends:
+                stream.settle(ask=False)
+            self.prepare(stream)
+            try:
+                device.busy = self.label
+                if self._state is not _BUILT and self._state is not _TAKEN:
+                    self.check_built()
+                self.put(stream)
+                self.give_back()
+                self._state = _RECORDED if isinstance(stream, Tape) else _SUBMITTED
+            finally:
+                device.busy = None
+
+    def prepare(self, stream: Stream) -> None:
+        """Do what may lead to other operations, before the critical section."""
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use: by default that of the library whose arrays these are."""
+        # A step of a chain that is recorded. To ask for `device.stream` could make one.
+        is_recorded = isinstance(self.device.current.get(), Tape)
+        if stream is None and self._chosen is None and not is_recorded:
+            stream = next(iter(library_streams(self.storages())), None)
+        return super().choose_stream(stream)
+
+    def start(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another thread was faster."""
+        self.check_built()
+        self.put_once(stream)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """As any other, though it has no parts."""
+        yield from ()
+        return self.put_part(stream, ends)
+
+    def put_part(self, stream: Stream, ends: Ends) -> T:
+        """Put the work on a stream as part of another operation."""
+        try:
+            self.compile()
+            stream.make_room()
+            if self._state is not _TAKEN:
+                self.check_built()
+            self.put_once(stream)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        fence = self.fence
+        if fence is not None:
+            ends.add(fence)
+        return self.hand_over()
+
+    def abandon(self, error: BaseException) -> None:
+        """Remember why it could not be submitted; a signal may have raised behind that, though."""
+        with self.device.lock:
+            is_put = self._count and (self._outcome is None or self._outcome.error is None)
+            if is_put and not isinstance(error, Exception) and self._state in (_BUILT, _TAKEN):
+                self.give_back()
+                self._state = _SUBMITTED
+            else:
+                super().abandon(error)
+
+
+class LaunchOp(SingleOp[T]):
+    """One piece of work on some tensors: `LaunchOp().build(…)`."""
+
+    __slots__ = ("_arrays", "_borrow", "_work")
+
+    _work: Launchable
+    _borrow: Borrow
+    _arrays: tuple[Any, ...]  # torch tensors that wrappers stand for, by the number of the tensor
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    else:
+        __init__ = object.__init__  # `build` sets everything: that saves Python a call
+
+    def build(
+        self,
+        work: Launchable,
+        tensors: tuple[Handle, ...],
+        uses: tuple[Use, ...],
+        result: Any,
+        arrays: tuple[Any, ...] = (),
+        depth: int = 2,
+    ) -> LaunchOp[Any]:
+        """Hold the tensors, for a call that is so many calls up, or further."""
+        self._state = _CLOSED
+        self.label = label = work.label
+        self.device = device = work.device
+        self._chosen = self._outcome = None
+        self._result, self._count = result, 0
+        self._work, self._arrays = work, arrays
+        try:
+            frame = _getframe(depth)
+        except ValueError:  # a thread began with the call itself
+            frame = _getframe(0)
+        code = frame.f_code
+        if code is not work.caller:
+            frame = user_frame_above(frame)
+            work.caller = code = frame.f_code
+        self._borrow = borrow = Borrow(work, tensors, uses, code, frame.f_lasti)
+        if work.foreign:
+            self._check_written()
+        with device.lock:
+            if device.busy is not None:
+                raise reentered(device)
+            try:
+                if device.deferred or device.forked:
+                    device.check_open()
+                    device.settle_deferred()
+                device.busy = label
+                for use in uses:
+                    timeline = use.timeline
+                    if timeline.held is None and timeline.stream is not None:
+                        timeline.held = borrow
+                    elif timeline.held is not borrow:
+                        borrow.acquire(device)
+                        break
+                self._state = _BUILT
+            except BaseException:
+                borrow.release()
+                raise
+            finally:
+                device.busy = None
+        return self
+
+    def build_part(
+        self,
+        work: Launchable,
+        tensors: tuple[Handle, ...],
+        uses: tuple[Use, ...],
+        arrays: tuple[Any, ...],
+        site: Site,
+    ) -> LaunchOp[Any]:
+        """Be one launch of a sequence, which holds the tensors."""
+        self._state = _TAKEN
+        self.label, self.device = work.label, work.device
+        self._chosen = self._outcome = None
+        self._result = GONE
+        self._work, self._arrays, self._count = work, arrays, 0
+        self._borrow = Borrow(work, tensors, uses, site.code, site.instruction)
+        if work.foreign:
+            self._check_written()
+        return self
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return self._borrow.site
+
+    @property
+    def work(self) -> Launchable:
+        """What it does."""
+        return self._work
+
+    @property
+    def tensors(self) -> tuple[Handle, ...]:
+        """The tensors that it holds; none once it has been submitted or closed."""
+        return self._borrow.tensors
+
+    @property
+    def result(self) -> Any:
+        """What it will give, until it is handed over."""
+        return self._result
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The tensors it uses and how; empty once it has been submitted or closed."""
+        tensors = self._borrow.tensors
+        return tuple([Access(t, *role) for t, role in zip(tensors, self._work.roles, strict=False)])
+
+    def storages(self) -> Iterable[Storage]:
+        """The memory of its tensors."""
+        return (tensor.storage for tensor in self._borrow.tensors)
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The program that it will run, if it is one."""
+        return self._work.programs
+
+    def giving(self, result: U) -> LaunchOp[U]:
+        """This very operation, which has not run yet, with another result."""
+        self.check_built()
+        self._result = cast("Any", result)
+        return cast("LaunchOp[U]", self)
+
+    def compile(self) -> Self:
+        """Do everything but the launch."""
+        if not self._work.is_compiled:
+            self._work.compile()
+            self.note_compiled()
+            if self._has_done_all:  # and others may compile with the same tensors
+                with self.device.lock:
+                    self._borrow.release()
+        return self
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use: by default that of the library whose arrays these are."""
+        if self._state is not _BUILT:
+            self.check_built()
+        if stream is None:
+            stream = self._chosen
+            device = self.device
+            if stream is None and not self._work.foreign and not device.current.said:
+                stream = device.default
+        if stream.__class__ is Stream and stream.device is self.device:
+            return stream
+        return super().choose_stream(stream)
+
+    def give_back(self) -> None:
+        """Give the borrow back. The device's lock is held."""
+        borrow = self._borrow
+        borrow.release()
+        borrow.tensors, borrow.uses, self._arrays = (), (), ()
+        self._work.let_go()
+
+    def conclude(self) -> None:
+        """Look how it ended; without an outcome it cannot have failed."""
+        if self._outcome is None and self._count:
+            self._state = _COMPLETED
+        else:
+            super().conclude()
+
+    def sync(self) -> T:
+        """Submit if that has not been done, wait, and hand the result over."""
+        refuse_waiting(self.label)
+        if self._state is _BUILT:
+            self.submit()
+        if self._state is _SUBMITTED and self._outcome is None and self._count:
+            self._stream.wait(self._count)
+            self._state = _COMPLETED
+            return self.hand_over()
+        return super().sync()
+
+    def prepare(self, stream: Stream) -> None:
+        """Give tensors their bytes and first contents."""
+        for use in self._borrow.uses:
+            if use.timeline.stream is not stream:
+                break
+        else:
+            return
+        if isinstance(stream, Tape) or (not stream.is_plain and stream.queue.is_capturing()):
+            return
+        for tensor in self._borrow.tensors:
+            if tensor.storage.is_unmade:
+                tensor.storage.materialise(stream)
+
+    def put(self, stream: Stream) -> None:
+        """Put the work on a stream and record its uses; the borrow is given back behind it."""
+        work = self._work
+        if stream.is_plain:
+            if UNUSUAL.said and block_is_open():
+                self._refuse_recorded()
+            if not work.foreign:
+                self._run(stream)
+                return
+        elif isinstance(stream, Tape):
+            self._record_on(stream)
+            return
+        elif stream.queue.is_capturing():
+            self._capture(stream)
+            return
+        elif UNUSUAL.said and block_is_open():
+            self._refuse_recorded()
+        theirs = self._library_streams()
+        if theirs and theirs != (stream,):
+            with in_their_order(stream, theirs):
+                self._run_foreign(stream, theirs)
+        else:
+            self._run_foreign(stream, theirs)
+
+    def _array(self, number: int) -> Any:
+        """The torch tensor that a wrapper stands for; None for any other tensor."""
+        return self._arrays[number] if self._arrays else None
+
+    def _library_streams(self) -> tuple[Stream, ...]:
+        """The current streams of the libraries whose arrays are used."""
+        tensors, foreign = self._borrow.tensors, self._work.foreign
+        if not foreign:
+            return ()
+        first: Any = tensors[foreign[0]].storage
+        producer = first.producer
+        if producer.has_one_stream:
+            for number in foreign:
+                storage: Any = tensors[number].storage
+                if storage.producer is not producer:
+                    break
+            else:
+                current = producer.current_stream(self.device)
+                return () if current is None else (current,)
+        return library_streams(self.storages())
+
+    def _run_foreign(self, stream: Stream, theirs: tuple[Stream, ...]) -> None:
+        """Run work on arrays of other libraries, which are asked before and told behind."""
+        work, tensors = self._work, self._borrow.tensors
+        for number in work.foreign:
+            tensors[number].storage.check_there(self._array(number))
+        self._run(stream)
+        for number in work.foreign:
+            array, storage = self._array(number), tensors[number].storage
+            if work.roles[number].mode.writes:
+                storage.note_write(array)
+            if array is not None:
+                storage.keep(array, stream, theirs[0] if theirs else None)
+
+    def _check_written(self) -> None:
+        """Refuse to build an operation if a library does not let an output be written now."""
+        work, tensors = self._work, self._borrow.tensors
+        for number in work.foreign:
+            mode, name = work.roles[number]
+            if mode.writes:
+                reason = tensors[number].storage.why_not_written(self._array(number))
+                if reason is not None:
+                    what = Access(tensors[number], mode, name).describe()
+                    raise BorrowError(f"{what} is written by {self.label}, but {reason}")
+
+    def _record_on(self, tape: Tape) -> None:
+        """Keep the work as a node of a graph, which keeps the arrays of wrappers."""
+        tensors = tuple(
+            [
+                tensor if self._array(number) is None else tensor_maker.make(self._array(number))
+                for number, tensor in enumerate(self._borrow.tensors)
+            ]
+        )
+        roles = self._work.roles
+        accesses = tuple([Access(t, *role) for t, role in zip(tensors, roles, strict=True)])
+        recorded = self._work.work_on(tensors)
+        tape.add(self.label, self.site, accesses, recorded, self._work.check)
+
+    def _run(self, stream: Stream) -> None:
+        """Order the work, put it on a stream, and record its uses."""
+        work, borrow = self._work, self._borrow
+        uses, is_sole = borrow.uses, work.check is None and stream.may_be_sole
+        causes: tuple[Outcome, ...] = ()
+        for use in uses:
+            if use.stream is not stream or use.timeline.stream is not stream:
+                borrow.order(stream)
+                causes = tuple(borrow.upstream())
+                is_sole = False
+                break
+        tail, is_put = stream.queue.tail, False
+        try:
+            work.launch(stream, borrow.tensors)
+            is_put = True
+            if is_sole:
+                self._stream = stream
+                stream.queue.marked = self._count = count = stream.issued + 1
+                stream.issued = count
+                for use in uses:
+                    use.count = count
+            else:
+                self._record(stream, causes)
+        except BaseException as error:
+            self._end_interrupted(stream, causes, error, is_put, stream.queue.tail is not tail)
+            raise
+
+    def _record(self, stream: Stream, causes: tuple[Outcome, ...]) -> None:
+        """Record the uses of work that has been put on a stream."""
+        if not self._count:
+            count = stream.advance()
+            self._outcome = stream.watch(count, self._work.check, causes)
+            self._stream, self._count = stream, count
+        self._borrow.record(stream, self._count, self._outcome)
+
+    def _end_interrupted(
+        self,
+        stream: Stream,
+        causes: tuple[Outcome, ...],
+        error: BaseException,
+        is_put: bool,
+        is_begun: bool,
+    ) -> None:
+        """Record work that an exception has interrupted: behind the driver's call it counts."""
+        if isinstance(error, Exception) or (not is_put and is_begun):
+            self._count = 0
+            self._borrow.record_refused(stream, error)  # perhaps not as a whole
+        elif is_put:
+            insist(partial(self._record, stream, causes))
+
+    def _capture(self, stream: Stream) -> None:
+        """Put the work into a graph that another library captures; it leaves no use."""
+        accesses = self.accesses
+        check_recordable(self.label, accesses, self._work.check, stream)
+        for number in self._work.foreign:
+            accesses[number].tensor.storage.check_there(self._array(number))
+        self._work.launch(stream, self._borrow.tensors)
+        keep_recorded(accesses, stream)
+        for number in self._work.foreign:
+            if accesses[number].mode.writes:
+                accesses[number].tensor.storage.note_write(self._array(number))
+
+    def _refuse_recorded(self) -> None:
+        used = [(tensor.storage, tensor.region) for tensor in self._borrow.tensors]
+        refuse_recorded(used, self.name)
+
+    def __del__(self) -> None:
+        # No lock here: the collector may run this anywhere.
+        try:
+            state = self._state
+        except AttributeError:
+            return  # torch's compiler makes objects without their constructor when it looks at them
+        if state is _BUILT or state is _TAKEN:
+            if not self._has_done_all:  # or it holds nothing
+                self.device.deferred.append(_Dropped(self._borrow, self._work))
+            self.warn_if_never_run()
+
+
+class _Dropped(NamedTuple):
+    """A built operation that was dropped."""
+
+    borrow: Borrow
+    work: Launchable
+    may_be_repeated: bool = True
+
+    def settle(self) -> None:
+        """Give its borrow back."""
+        self.borrow.release()
+        self.borrow.forget()
+        self.work.let_go()
+
+
+def make_operation(
+    label: str,
+    device: Device,
+    accesses: tuple[Access, ...],
+    work: Work,
+    result: T,
+    *,
+    failure: Check | None = None,
+) -> LaunchOp[T]:
+    """An operation with work of its own, which holds its tensors from here on."""
+    check_accesses(accesses, label, device)
+    once = _Once(label, device, accesses, work, failure)
+    tensors = tuple([access.tensor for access in accesses])
+    return LaunchOp[T]().build(once, tensors, uses_of(tensors, once.roles), result)

@@ -1,0 +1,201 @@
+"""Borrows: the uses that a built operation holds, and what they are to other operations.
+
+A borrow never refers to its operation, which may be dropped. Any number of readers, or one writer,
+of a region: a second operation that conflicts cannot be built before the first one is submitted or
+closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import CodeType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tilewright.errors import BorrowError
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.order.access import Handle, Mode
+from tilewright.runtime.order.failure import Outcome
+from tilewright.runtime.order.insisting import insist
+from tilewright.runtime.order.timeline import Held, Timeline, Use
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+    from tilewright.runtime.devices.stream import Stream
+
+__all__ = ["Borrow", "Borrowing", "Holder", "Role", "refusal", "uses_of"]
+
+
+class Holder(Protocol):
+    """A built operation, a replay or an export, as others see it."""
+
+    @property
+    def label(self) -> str:
+        """What it does."""
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+
+    @property
+    def state(self) -> str:
+        """Why it still holds its tensors, and the way out."""
+
+
+class Role(NamedTuple):
+    """What an operation does to one of its tensors, and how messages call that."""
+
+    mode: Mode
+    name: str
+
+
+class Borrowing(Protocol):
+    """The part of an operation's work that its borrow is described by."""
+
+    @property
+    def label(self) -> str:
+        """What the operation does."""
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """What it does to each tensor."""
+
+
+class Borrow:
+    """The tensors of a built operation, each with its use. The device's lock is held."""
+
+    __slots__ = ("code", "instruction", "tensors", "uses", "work")
+
+    state = "has not been run: submit, sync or await it, or close it"
+
+    def __init__(
+        self,
+        work: Borrowing,
+        tensors: tuple[Handle, ...],
+        uses: tuple[Use, ...],
+        code: CodeType,
+        instruction: int,
+    ) -> None:
+        self.work = work
+        self.tensors = tensors
+        self.uses = uses
+        self.code = code  # with the instruction: the user's call
+        self.instruction = instruction
+
+    @property
+    def label(self) -> str:
+        """What the operation does."""
+        return self.work.label
+
+    @property
+    def site(self) -> Site:
+        """Where it was built."""
+        return Site(self.code, self.instruction)
+
+    def acquire(self, device: Device) -> None:
+        """Hold all uses, or none: raises if another borrow conflicts or an input has failed."""
+        found = self._find_conflict()
+        if found is not None:
+            self.release()
+            if device.collect_dropped():
+                found = self._find_conflict()
+        if found is not None:
+            raise BorrowError(self._refusal(*found))
+        for use in self.uses:
+            use.timeline.hold(self)
+            use.timeline.dirty()
+
+    def _find_conflict(self) -> tuple[Held, int] | None:
+        self.upstream()
+        for number, use in enumerate(self.uses):
+            use.timeline = timeline = use.timeline.last()
+            if timeline.held is not None:
+                held = timeline.conflict(use.region, writes=use.writes, by=self)
+                if held is not None:
+                    return held, number
+        return None
+
+    def _refusal(self, held: Held, number: int) -> str:
+        storage = self.tensors[number].storage
+        wanted = self.work.roles[number].name or f"{storage.label} made at {storage.site}"
+        return refusal(held, held.name or wanted, self, writes=self.uses[number].writes)
+
+    def release(self) -> None:
+        """Give the uses back."""
+        try:
+            self._release()
+        except BaseException:
+            insist(self._release)
+            raise
+
+    def _release(self) -> None:
+        for use in self.uses:
+            timeline = use.timeline
+            if timeline.held is self:
+                timeline.held = None
+            else:
+                timeline.last().release(self)
+
+    def forget(self) -> None:
+        """Refer to no tensor any more."""
+        self.tensors, self.uses = (), ()
+
+    def held_against(self, timeline: Timeline, region: Region, *, writes: bool) -> Held | None:
+        """The use of a timeline that conflicts with another."""
+        for number, use in enumerate(self.uses):
+            is_there = use.timeline is timeline or use.timeline.last() is timeline
+            if is_there and (writes or use.writes) and use.region.overlaps(region):
+                return Held(self, self.work.roles[number].name, use.writes)
+        return None
+
+    def holds(self, region: Region) -> bool:
+        """Whether a region is one of its own, also an empty one."""
+        return any(use.region is region for use in self.uses)
+
+    def upstream(self) -> list[Outcome]:
+        """Unsettled outcomes that its inputs depend on; raises one that has failed."""
+        found: list[Outcome] = []
+        for use, (mode, _) in zip(self.uses, self.work.roles, strict=True):
+            timeline = use.timeline
+            if mode.reads and timeline.stream is None:
+                found += timeline.last().upstream(use.region)
+        return found
+
+    def order(self, stream: Stream) -> None:
+        """Make a stream wait for all uses that must come before these."""
+        for use in self.uses:
+            if use.timeline.stream is not stream:
+                use.timeline = timeline = use.timeline.last()
+                timeline.order(stream, use.region, writes=use.writes)
+
+    def record(self, stream: Stream, count: int, outcome: Outcome | None) -> None:
+        """Move all uses to a submission."""
+        for use in self.uses:
+            timeline = use.timeline
+            if outcome is None and timeline.stream is stream and use.stream is stream:
+                use.count = count
+            else:
+                timeline.last().record(use, stream, count, outcome)
+
+    def record_refused(self, stream: Stream, error: BaseException) -> None:
+        """Move all uses to a submission that failed, perhaps behind the driver's call."""
+        count = stream.advance()
+        self.record(stream, count, Outcome.refused(stream, count, error))
+
+
+def uses_of(tensors: Iterable[Handle], roles: Iterable[Role]) -> tuple[Use, ...]:
+    """The use of each tensor by an operation."""
+    pairs = zip(tensors, roles, strict=True)
+    return tuple([tensor.use(writes=role.mode.writes) for tensor, role in pairs])
+
+
+def refusal(held: Held, name: str, by: Holder, *, writes: bool) -> str:
+    """Why a built operation stands against another, which `by` would be."""
+    purpose = "writing" if held.writes else "reading"
+    wish = "write" if writes else "read"
+    first = held.holder
+    return (
+        f"{first.label}, built at {first.site}, holds {name} for {purpose} and {first.state}"
+        f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"
+        " comes first)"
+    )

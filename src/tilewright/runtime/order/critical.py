@@ -1,0 +1,50 @@
+"""Critical sections: the order of work on a device changes by one call at a time.
+
+Uses, borrows and stream clocks change in several steps. Other threads wait for the device's lock
+meanwhile. In the same thread Python may run a finaliser or a signal handler between two steps: a
+call of ours from there is refused, always, and changes nothing. Finalisers of this package only
+append to the deferred queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from tilewright.errors import LaunchError
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+
+__all__ = ["check_idle", "critical", "reentered"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def critical(
+    device: Device, label: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call a function as one critical section, which messages call by this label."""
+    with device.lock:
+        check_idle(device)
+        try:
+            device.busy = label
+            return act(*args, **kwargs)
+        finally:
+            device.busy = None
+
+
+def check_idle(device: Device) -> None:
+    """Refuse a call from within a critical section. The device's lock is held."""
+    if device.busy is not None:
+        raise reentered(device)
+
+
+def reentered(device: Device) -> LaunchError:
+    """The refusal of a call that came in the middle of another."""
+    return LaunchError(
+        f"{device.name} is in the middle of {device.busy}, which this call has interrupted, as a"
+        " finaliser or a signal handler does, and nothing is built, submitted or read there"
+        " meanwhile: note what there is to do, and do it when that call is over"
+    )

@@ -1,0 +1,75 @@
+"""The deferred queue: work of finalisers, done by the next call.
+
+The collector may run a finaliser anywhere, so it takes no lock and calls no driver. It appends to
+the queue of its device, which the next build, submission or wait settles.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import call
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+
+__all__ = ["Deferred", "DeferredQueue", "Postponed"]
+
+
+class Deferred(Protocol):
+    """One piece of deferred work."""
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether it is done from the start if a signal has raised in the middle of it."""
+
+    def settle(self) -> None:
+        """Do it; the device's lock is held."""
+
+
+class DeferredQueue(deque[Deferred]):
+    """Deferred work of one device. Any thread may append, in the middle of anything."""
+
+    __slots__ = ("_interrupted",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._interrupted: Deferred | None = None  # the last one that a signal broke off
+
+    def settle(self, device: Device) -> None:
+        """Do all of it, each as a critical section; nothing inside another. The lock is held."""
+        while self and device.busy is None:
+            taken: list[Deferred] = []
+            try:
+                # One call of C: a signal raises while the work is queued or when it is here.
+                taken.extend(map(call, (self.popleft,)))
+                device.busy = "deferred work"
+                taken[0].settle()
+            except BaseException as error:
+                if not taken and isinstance(error, IndexError):
+                    return  # a finaliser has settled the rest
+                self._put_back(taken, error)
+                raise
+            finally:
+                device.busy = None
+            del taken  # its finalisers may append more, or launch
+
+    def _put_back(self, taken: list[Deferred], error: BaseException) -> None:
+        """Queue interrupted work again; work that fails by itself is dropped the second time."""
+        fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._interrupted
+        self._interrupted = taken[0] if taken else None
+        self.extendleft([one for one in taken if one.may_be_repeated and not fails])
+
+
+class Postponed:
+    """Queues deferred work when a stream lets go of it: `stream.keep(Postponed(device, work))`."""
+
+    __slots__ = ("_device", "_work")
+
+    def __init__(self, device: Device, work: Deferred) -> None:
+        self._device = device
+        self._work = work
+
+    def __del__(self) -> None:
+        # No lock and no driver here: a stream may be dropped anywhere.
+        self._device.deferred.append(self._work)

@@ -1,0 +1,322 @@
+"""Timelines: every use of some bytes, in an order that later work has to keep.
+
+A *use* is what one handle does to its region: where it was last submitted, and how that may have
+failed. Handles keep their uses, so a repeated launch only moves counts on. A *timeline* is the list
+of uses of one storage, or of a group of overlapping ranges of another library, with the borrows of
+built operations. If all uses are on one stream and none can fail, that is the timeline's *sole
+stream*: work submitted there has nothing to wait for. Everything here happens under the device's
+lock, in a critical section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.order.failure import Fence, Outcome
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices.device import Device
+    from tilewright.runtime.devices.stream import Stream
+    from tilewright.runtime.graphs.access import TimelineAccess
+    from tilewright.runtime.order.borrow import Borrow, Holder
+
+__all__ = ["MANY_USES", "Held", "Timeline", "Use"]
+
+# Uses of one timeline that are kept apart; more of them on a sole stream become one.
+MANY_USES = 1024
+_CROWDED = 16  # uses from which passed ones are looked for
+_NEAR = 4  # uses among which one of the same region is looked for
+_SELDOM = 16  # uses after which other streams are asked how far they are
+_NOWHERE: Any = None  # the stream of a use that no timeline lists
+
+
+class Use(Fence):
+    """What one handle does to a region, reading or writing; where it was last submitted."""
+
+    __slots__ = ("region", "timeline", "writes")
+
+    def __init__(self, timeline: Timeline, region: Region, *, writes: bool) -> None:
+        self.timeline = timeline
+        self.region = region
+        self.writes = writes
+        self.stream = _NOWHERE
+        self.count = 0
+        self.outcome = None
+
+    def copy(self) -> Use:
+        """The same use by another handle."""
+        made = Use(self.timeline, self.region, writes=self.writes)
+        made.stream, made.count, made.outcome = self.stream, self.count, self.outcome
+        return made
+
+
+class Held(NamedTuple):
+    """A region that a built operation holds, against a use that would conflict."""
+
+    holder: Holder
+    name: str
+    writes: bool
+
+
+class Timeline:
+    """The uses of some bytes, and the borrows of built operations."""
+
+    __slots__ = ("_elsewhere", "device", "graphs", "heir", "held", "stream", "uses")
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.uses: list[Use] = []
+        # None if no built operation and no graph uses the bytes; a list if several may.
+        self.held: Borrow | list[Borrow] | None = None
+        self.stream: Stream | None = None  # the sole stream
+        self.graphs: list[TimelineAccess] = []
+        self.heir: Timeline | None = None  # that this one has been merged into
+        self._elsewhere = 0  # uses while others were on other streams
+
+    # --- borrows ---
+
+    def borrows(self) -> tuple[Borrow, ...]:
+        """The borrows of built operations."""
+        held = self.held
+        if held is None:
+            return ()
+        return tuple(held) if isinstance(held, list) else (held,)
+
+    def hold(self, borrow: Borrow) -> None:
+        """Add a borrow."""
+        held = self.held
+        if held is None:
+            self.held = borrow
+        elif isinstance(held, list):
+            if borrow not in held:
+                held.append(borrow)
+        elif held is not borrow:
+            self.held = [held, borrow]
+
+    def release(self, borrow: Borrow) -> None:
+        """Take a borrow off, if it is there."""
+        held = self.held
+        if held is borrow:
+            self.held = None
+        elif isinstance(held, list) and borrow in held:
+            rest = [one for one in held if one is not borrow]
+            self.held = rest if rest or self.graphs or self.heir is not None else None
+
+    def conflict(self, region: Region, *, writes: bool, by: Borrow | None = None) -> Held | None:
+        """A borrow, or a built replay, that stands against another use; `by` itself does not."""
+        for access in self.graphs:
+            found = access.held_against(region, writes=writes)
+            if found is not None:
+                return found
+        for borrow in self.borrows():
+            if borrow is not by:
+                found = borrow.held_against(self, region, writes=writes)
+                if found is not None:
+                    return found
+        return None
+
+    # --- graphs ---
+
+    def join_graph(self, access: TimelineAccess) -> None:
+        """Be used by a graph, whose replays are looked at when a use has to be ordered."""
+        self.catch_up()
+        self.stream = None
+        self.held = [*self.borrows()]
+        self.graphs.append(access)
+
+    def leave_graph(self, access: TimelineAccess) -> None:
+        """Be used by a graph no longer."""
+        if access in self.graphs:
+            self.catch_up()
+            self.graphs.remove(access)
+            if not self.graphs and not self.held:
+                self.held = None
+
+    def catch_up(self) -> None:
+        """Record the replays of graphs since the last look."""
+        for access in self.graphs:
+            access.catch_up(self)
+
+    def dirty(self) -> None:
+        """Make the next replays of all graphs look at this timeline."""
+        for access in self.graphs:
+            access.mark_dirty()
+
+    # --- uses ---
+
+    def fences(self, region: Region, *, writes: bool) -> list[Use]:
+        """The uses that must come before a new one."""
+        self.catch_up()
+        return [use for use in self.uses if (writes or use.writes) and use.region.overlaps(region)]
+
+    def points(self, region: Region, *, writes: bool) -> list[Fence]:
+        """The same as points of streams, to be waited for outside of the critical section."""
+        uses = self.fences(region, writes=writes)
+        return [Fence(use.stream, use.count, use.outcome) for use in uses]
+
+    def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
+        """Make a stream wait for the uses that must come before a new one."""
+        if self.stream is stream:
+            return
+        for use in self.fences(region, writes=writes):
+            stream.wait_for(use.stream, use.count)
+
+    def upstream(self, region: Region, hidden: tuple[Region, ...] = ()) -> list[Outcome]:
+        """Unsettled outcomes that a reader depends on; raises one that is known to have failed.
+
+        Contents in a hidden region are overwritten before the reader comes to it.
+        """
+        self.catch_up()
+        found: list[Outcome] = []
+        for use in self.uses:
+            outcome = use.outcome
+            if outcome is None or not use.writes or not use.region.overlaps(region):
+                continue
+            if any(cover.covers(use.region) for cover in hidden):
+                continue
+            if not outcome.settled and use.stream.has_passed(use.count):
+                outcome.settle()
+            if outcome.error is not None:
+                outcome.surface()
+            if not outcome.settled:
+                found.append(outcome)
+        return found
+
+    def record(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
+        """Move a use to a submission that has been ordered behind all that it conflicts with."""
+        self.catch_up()
+        self.put(use, stream, count, outcome)
+        self.dirty()
+
+    def put(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
+        """The same without graphs: theirs is recorded so."""
+        if outcome is None and self.stream is stream:
+            self._put_on_sole(use, stream, count)
+            return
+        kept = self._superseded(use, stream, count)
+        listed = {id(other) for other in kept}
+        dropped = [other for other in self.uses if id(other) not in listed]
+        self.stream = None
+        # No calls: a signal raises before all of these or behind them.
+        use.stream, use.count, use.outcome, use.timeline = stream, count, outcome, self
+        self.uses = kept
+        for other in dropped:
+            other.stream = _NOWHERE
+        self._thin_out_if_crowded()
+        if outcome is None:
+            self._find_sole(stream)
+
+    def _put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
+        """Record a use where the order on the stream is the order of all uses."""
+        if use.stream is stream:
+            use.count = count
+            return
+        uses = self.uses
+        use.stream, use.count, use.timeline = stream, count, self
+        for at in range(max(0, len(uses) - _NEAR), len(uses)):
+            other = uses[at]
+            if other.region is use.region and other.writes is use.writes:
+                uses[at] = use
+                other.stream = _NOWHERE
+                return
+        uses.append(use)
+        self._thin_out_if_crowded()
+
+    def _superseded(self, use: Use, stream: Stream, count: int) -> list[Use]:
+        """The uses without those that a new one makes superfluous, and with it."""
+        region = use.region
+        kept = [other for other in self.uses if other is not use]
+        if use.writes:
+            kept = [
+                other
+                for other in kept
+                if (other.stream is stream and other.count > count)
+                or not region.covers(other.region)
+            ]
+            return [*kept, use]
+        for at, other in enumerate(kept):
+            is_before = other.stream is stream and not other.writes and other.count <= count
+            if is_before and region.covers(other.region):
+                del kept[at]
+                break
+        if use.stream not in (_NOWHERE, stream):  # read elsewhere before, perhaps still
+            kept.append(use.copy())
+        return [*kept, use]
+
+    def _find_sole(self, stream: Stream) -> None:
+        """Make a stream the sole one, if all uses are there and none can fail."""
+        if self.graphs or not stream.may_be_sole:
+            return
+        others = {use.stream for use in self.uses} - {stream}
+        if others:
+            self._elsewhere += 1
+            self._forget_passed(others)
+        if all(use.stream is stream and use.outcome is None for use in self.uses):
+            self.stream = stream
+
+    def _forget_passed(self, others: Iterable[Stream]) -> None:
+        """Drop uses elsewhere that are known to be over; now and then other streams are asked."""
+        if self._elsewhere % _SELDOM == 0:
+            for other in others:
+                if other.is_plain:  # or to ask could spoil a capture of another library
+                    other.queue.progress()
+        self._keep([use for use in self.uses if not use.is_known_to_be_over])
+
+    def _thin_out_if_crowded(self) -> None:
+        if len(self.uses) >= _CROWDED and len(self.uses).bit_count() == 1:
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Drop uses that are over. Each doubling of the list asks the driver once for each."""
+        kept = [use for use in self.uses if use.matters]
+        if len(kept) >= MANY_USES and self.stream is not None:
+            kept = [self._merged(kept, writes=False), self._merged(kept, writes=True)]
+        self._keep(kept)
+
+    def _merged(self, uses: list[Use], *, writes: bool) -> Use:
+        """One use for all that read, or write, on the sole stream."""
+        alike = [use for use in uses if use.writes is writes] or uses[-1:]
+        low, high = min(use.region.low for use in alike), max(use.region.high for use in alike)
+        made = Use(self, Region.between(low, high), writes=writes)
+        made.stream, made.count = alike[0].stream, max(use.count for use in alike)
+        return made
+
+    def _keep(self, kept: list[Use]) -> None:
+        listed = {id(use) for use in kept}
+        dropped = [use for use in self.uses if id(use) not in listed]
+        self.uses = kept
+        for use in dropped:
+            use.stream = _NOWHERE
+
+    def come_after(self, region: Region, stream: Stream) -> None:
+        """Order later uses after all work of a stream, by which another library has written."""
+        self.catch_up()
+        self.stream = None
+        use = Use(self, region, writes=True)
+        use.stream, use.count = stream, stream.advance()
+        self.uses = [*self.uses, use]  # supersedes none: nothing says that it came after them
+        self.dirty()
+
+    def merge(self, other: Timeline) -> None:
+        """Take in the uses and borrows of a timeline whose bytes turned out to overlap."""
+        self.catch_up()
+        other.catch_up()
+        self.stream = self.stream if self.stream is other.stream else None
+        self.uses = [*self.uses, *other.uses]
+        for use in other.uses:
+            use.timeline = self
+        self.graphs += other.graphs
+        borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
+        self.held = borrows if borrows or self.graphs else None
+        other.heir = self
+        other.held, other.stream = [], None  # uses of handles come here, and are led on
+        other.uses, other.graphs = [], []
+
+    def last(self) -> Timeline:
+        """This timeline, or the one that it has been merged into."""
+        found = self
+        while found.heir is not None:
+            found = found.heir
+        return found
