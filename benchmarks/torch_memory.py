@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from tilewright.runtime.order.alone import alone
 
 import tilewright as tw
 from tilewright.runtime.interop.torch_tensors import TORCH_DTYPES
-from tilewright.runtime.order.alone import alone
 
 __all__ = ["as_torch"]
 
