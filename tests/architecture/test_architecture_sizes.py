@@ -4,7 +4,7 @@ import ast
 
 from source_tree import ROOT, FunctionNode, functions, parse, python_files, report
 
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60  # without its docstring and decorators
 MAX_STATEMENTS = 40
 

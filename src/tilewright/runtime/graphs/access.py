@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.order.failure import Outcome
 from tilewright.runtime.order.insisting import insist
-from tilewright.runtime.order.timeline import Held, Timeline, Use
+from tilewright.runtime.order.timeline import Conflict, Timeline, Use
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.stream import Stream
@@ -89,12 +89,12 @@ class TimelineAccess:
         self.graph.dirty.add(self.index)
         self.graph.calm = None
 
-    def held_against(self, region: Region, *, writes: bool) -> Held | None:
+    def held_against(self, region: Region, *, writes: bool) -> Conflict | None:
         """The claim of a built replay that conflicts with another use."""
         if not self.graph.holders:
             return None
         claim = self.member.conflicts(region, writes=writes)
-        return None if claim is None else Held(self.graph.holders[0], "", claim.writes)
+        return None if claim is None else Conflict(self.graph.holders[0], "", claim.writes)
 
     def catch_up(self, timeline: Timeline) -> None:
         """Record the last replay as uses, if the timeline has not seen it.

@@ -24,7 +24,7 @@ from tilewright.runtime.graphs.recording import Job, refuse_recorded
 from tilewright.runtime.order.borrow import Holder, refusal
 from tilewright.runtime.order.failure import Check, Fence, Outcome
 from tilewright.runtime.order.insisting import insist
-from tilewright.runtime.order.timeline import Held
+from tilewright.runtime.order.timeline import Conflict
 
 __all__ = ["BuiltGraph", "allocate_jobs"]
 
@@ -77,7 +77,7 @@ class BuiltGraph:
     def _refusal(self, holder: Holder) -> str | None:
         built = self.access.first_conflict()
         if built is not None:
-            return refusal(Held(built, "", writes=True), "its tensors", holder, writes=True)
+            return refusal(Conflict(built, "", writes=True), "its tensors", holder, writes=True)
         for access in self.access.due():
             storage = access.member.storage
             timeline = storage.timeline
@@ -226,7 +226,7 @@ class BuiltGraph:
         if self.access.holders:
             self.device.collect_dropped()
         if self.access.holders:
-            held = Held(self.access.holders[0], "", writes=True)
+            held = Conflict(self.access.holders[0], "", writes=True)
             raise BorrowError(refusal(held, "the graph", by, writes=True))
         node = make_node(job)
         if node.kind != self.nodes[number].kind:

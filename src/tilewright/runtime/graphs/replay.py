@@ -14,8 +14,8 @@ from tilewright.runtime.graphs.recording import Tape, block_is_open
 from tilewright.runtime.interop.streams import in_their_order, library_streams
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import Site, user_frame
-from tilewright.runtime.ops.launch import SingleOp
 from tilewright.runtime.ops.lifecycle import State
+from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.borrow import Borrow
 from tilewright.runtime.order.critical import reentered
 from tilewright.runtime.order.failure import Fence

@@ -1,4 +1,4 @@
-"""Single operations: launches, copies, fills. Built, submitted, recorded: one path for all.
+"""Launches, copies, fills: built, submitted and recorded by one path.
 
 A built operation holds a borrow. A submission is one critical section: the stream waits for
 conflicting uses elsewhere, the backend gets the work, and the operation's uses move to the new
@@ -8,7 +8,6 @@ all. On a tape, which records a graph, the work is kept instead.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
@@ -31,16 +30,16 @@ from tilewright.runtime.memory.partition import tensor_maker
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import Site, user_frame_above
 from tilewright.runtime.ops.inside_chains import refuse_waiting
-from tilewright.runtime.ops.lifecycle import GONE, Ends, State, Steps
-from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.lifecycle import GONE, State
+from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.access import Access, Handle, check_accesses
 from tilewright.runtime.order.borrow import Borrow, Role, uses_of
 from tilewright.runtime.order.critical import reentered
-from tilewright.runtime.order.failure import Check, Fence, Outcome
+from tilewright.runtime.order.failure import Check, Outcome
 from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Use
 
-__all__ = ["LaunchOp", "Launchable", "SingleOp", "Work", "make_operation"]
+__all__ = ["LaunchOp", "LaunchWork", "SingleOp", "Work", "make_operation"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -60,7 +59,7 @@ class Work(Protocol):
         """Put the work on a stream. The device's lock is held and all bytes are allocated."""
 
 
-class Launchable(Protocol):
+class LaunchWork(Protocol):
     """The work of an operation as the runtime sees it; many operations may share one."""
 
     label: str
@@ -141,131 +140,12 @@ class _Once:
         self._work = self.check = None
 
 
-class SingleOp(DeviceOp[T]):
-    """An operation that is put on a stream in one critical section."""
-
-    __slots__ = ("_count", "_outcome", "_stream")
-
-    is_single = True
-    _stream: Stream  # where it was submitted
-    _count: int  # as which operation there; 0 before
-    _outcome: Outcome | None  # how it may fail
-
-    @abstractmethod
-    def put(self, stream: Stream) -> None:
-        """Check, order, launch, and record uses. It is in a critical section."""
-
-    @abstractmethod
-    def storages(self) -> Iterable[Storage]:
-        """The memory that it uses."""
-
-    @property
-    def fence(self) -> Fence | None:
-        """Where it ends; None before it was submitted."""
-        return Fence(self._stream, self._count, self._outcome) if self._count else None
-
-    @property
-    def ends(self) -> Ends:
-        """Its fence."""
-        found, fence = Ends(), self.fence
-        if fence is not None:
-            found.add(fence)
-        return found
-
-    def last_fences(self) -> tuple[Fence, ...]:
-        """Its fence."""
-        fence = self.fence
-        return () if fence is None else (fence,)
-
-    def submit(self, stream: Stream | None = None) -> Self:
-        """Hand the operation to a stream (by default the current one) without waiting."""
-        chosen = self.choose_stream(stream)
-        try:
-            self.compile()
-            chosen.make_room()
-            self.put_once(chosen)
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        return self
-
-    def put_once(self, stream: Stream) -> None:
-        """Put the work on a stream, unless another call was faster."""
-        device = self.device
-        with device.lock:
-            if device.busy is not None:
-                raise reentered(device)
-            if device.forked:
-                device.check_usable()
-            if device.deferred:
-                device.settle_deferred()
-            if stream.has_loose_ends:
-                stream.settle(ask=False)
-            self.prepare(stream)
-            try:
-                device.busy = self.label
-                if self._state is not _BUILT and self._state is not _TAKEN:
-                    self.check_built()
-                self.put(stream)
-                self.give_back()
-                self._state = _RECORDED if isinstance(stream, Tape) else _SUBMITTED
-            finally:
-                device.busy = None
-
-    def prepare(self, stream: Stream) -> None:
-        """Do what may lead to other operations, before the critical section."""
-
-    def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the library whose arrays these are."""
-        # A step of a chain that is recorded. To ask for `device.stream` could make one.
-        is_recorded = isinstance(self.device.current.get(), Tape)
-        if stream is None and self._chosen is None and not is_recorded:
-            stream = next(iter(library_streams(self.storages())), None)
-        return super().choose_stream(stream)
-
-    def start(self, stream: Stream) -> None:
-        """Put the work on a stream, unless another thread was faster."""
-        self.check_built()
-        self.put_once(stream)
-
-    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """As any other, though it has no parts."""
-        yield from ()
-        return self.put_part(stream, ends)
-
-    def put_part(self, stream: Stream, ends: Ends) -> T:
-        """Put the work on a stream as part of another operation."""
-        try:
-            self.compile()
-            stream.make_room()
-            if self._state is not _TAKEN:
-                self.check_built()
-            self.put_once(stream)
-        except BaseException as error:
-            self.abandon(error)
-            raise
-        fence = self.fence
-        if fence is not None:
-            ends.add(fence)
-        return self.hand_over()
-
-    def abandon(self, error: BaseException) -> None:
-        """Remember why it could not be submitted; a signal may have raised behind that, though."""
-        with self.device.lock:
-            is_put = self._count and (self._outcome is None or self._outcome.error is None)
-            if is_put and not isinstance(error, Exception) and self._state in (_BUILT, _TAKEN):
-                self.give_back()
-                self._state = _SUBMITTED
-            else:
-                super().abandon(error)
-
-
 class LaunchOp(SingleOp[T]):
     """One piece of work on some tensors: `LaunchOp().build(…)`."""
 
     __slots__ = ("_arrays", "_borrow", "_work")
 
-    _work: Launchable
+    _work: LaunchWork
     _borrow: Borrow
     _arrays: tuple[Any, ...]  # torch tensors that wrappers stand for, by the number of the tensor
 
@@ -278,7 +158,7 @@ class LaunchOp(SingleOp[T]):
 
     def build(
         self,
-        work: Launchable,
+        work: LaunchWork,
         tensors: tuple[Handle, ...],
         uses: tuple[Use, ...],
         result: Any,
@@ -328,7 +208,7 @@ class LaunchOp(SingleOp[T]):
 
     def build_part(
         self,
-        work: Launchable,
+        work: LaunchWork,
         tensors: tuple[Handle, ...],
         uses: tuple[Use, ...],
         arrays: tuple[Any, ...],
@@ -351,7 +231,7 @@ class LaunchOp(SingleOp[T]):
         return self._borrow.site
 
     @property
-    def work(self) -> Launchable:
+    def work(self) -> LaunchWork:
         """What it does."""
         return self._work
 
@@ -611,7 +491,7 @@ class _Dropped(NamedTuple):
     """A built operation that was dropped."""
 
     borrow: Borrow
-    work: Launchable
+    work: LaunchWork
     may_be_repeated: bool = True
 
     def settle(self) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import Site, user_frame
-from tilewright.runtime.ops.launch import Launchable, LaunchOp, SingleOp
+from tilewright.runtime.ops.launch import LaunchOp, LaunchWork
 from tilewright.runtime.ops.lifecycle import Ends, State
+from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, Role, uses_of
 from tilewright.runtime.order.critical import critical
@@ -28,7 +29,7 @@ T = TypeVar("T")
 class Launch(NamedTuple):
     """One launch of a sequence."""
 
-    work: Launchable
+    work: LaunchWork
     tensors: tuple[Handle, ...]
     arrays: tuple[Any, ...]  # torch tensors that wrappers stand for
 

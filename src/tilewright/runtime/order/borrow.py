@@ -17,7 +17,7 @@ from tilewright.runtime.ops.call_site import Site
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.failure import Outcome
 from tilewright.runtime.order.insisting import insist
-from tilewright.runtime.order.timeline import Held, Timeline, Use
+from tilewright.runtime.order.timeline import Conflict, Timeline, Use
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
@@ -105,7 +105,7 @@ class Borrow:
             use.timeline.hold(self)
             use.timeline.dirty()
 
-    def _find_conflict(self) -> tuple[Held, int] | None:
+    def _find_conflict(self) -> tuple[Conflict, int] | None:
         self.upstream()
         for number, use in enumerate(self.uses):
             use.timeline = timeline = use.timeline.last()
@@ -115,7 +115,7 @@ class Borrow:
                     return held, number
         return None
 
-    def _refusal(self, held: Held, number: int) -> str:
+    def _refusal(self, held: Conflict, number: int) -> str:
         storage = self.tensors[number].storage
         wanted = self.work.roles[number].name or f"{storage.label} made at {storage.site}"
         return refusal(held, held.name or wanted, self, writes=self.uses[number].writes)
@@ -140,12 +140,12 @@ class Borrow:
         """Refer to no tensor any more."""
         self.tensors, self.uses = (), ()
 
-    def held_against(self, timeline: Timeline, region: Region, *, writes: bool) -> Held | None:
+    def held_against(self, timeline: Timeline, region: Region, *, writes: bool) -> Conflict | None:
         """The use of a timeline that conflicts with another."""
         for number, use in enumerate(self.uses):
             is_there = use.timeline is timeline or use.timeline.last() is timeline
             if is_there and (writes or use.writes) and use.region.overlaps(region):
-                return Held(self, self.work.roles[number].name, use.writes)
+                return Conflict(self, self.work.roles[number].name, use.writes)
         return None
 
     def holds(self, region: Region) -> bool:
@@ -189,7 +189,7 @@ def uses_of(tensors: Iterable[Handle], roles: Iterable[Role]) -> tuple[Use, ...]
     return tuple([tensor.use(writes=role.mode.writes) for tensor, role in pairs])
 
 
-def refusal(held: Held, name: str, by: Holder, *, writes: bool) -> str:
+def refusal(held: Conflict, name: str, by: Holder, *, writes: bool) -> str:
     """Why a built operation stands against another, which `by` would be."""
     purpose = "writing" if held.writes else "reading"
     wish = "write" if writes else "read"

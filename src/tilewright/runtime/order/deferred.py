@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
 
-__all__ = ["Deferred", "DeferredQueue", "Postponed"]
+__all__ = ["DeferredQueue", "DeferredWork", "Postponed"]
 
 
-class Deferred(Protocol):
+class DeferredWork(Protocol):
     """One piece of deferred work."""
 
     @property
@@ -27,19 +27,19 @@ class Deferred(Protocol):
         """Do it; the device's lock is held."""
 
 
-class DeferredQueue(deque[Deferred]):
-    """Deferred work of one device. Any thread may append, in the middle of anything."""
+class DeferredQueue(deque[DeferredWork]):
+    """DeferredWork work of one device. Any thread may append, in the middle of anything."""
 
     __slots__ = ("_interrupted",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._interrupted: Deferred | None = None  # the last one that a signal broke off
+        self._interrupted: DeferredWork | None = None  # the last one that a signal broke off
 
     def settle(self, device: Device) -> None:
         """Do all of it, each as a critical section; nothing inside another. The lock is held."""
         while self and device.busy is None:
-            taken: list[Deferred] = []
+            taken: list[DeferredWork] = []
             try:
                 # One call of C: a signal raises while the work is queued or when it is here.
                 taken.extend(map(call, (self.popleft,)))
@@ -54,7 +54,7 @@ class DeferredQueue(deque[Deferred]):
                 device.busy = None
             del taken  # its finalisers may append more, or launch
 
-    def _put_back(self, taken: list[Deferred], error: BaseException) -> None:
+    def _put_back(self, taken: list[DeferredWork], error: BaseException) -> None:
         """Queue interrupted work again; work that fails by itself is dropped the second time."""
         fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._interrupted
         self._interrupted = taken[0] if taken else None
@@ -66,7 +66,7 @@ class Postponed:
 
     __slots__ = ("_device", "_work")
 
-    def __init__(self, device: Device, work: Deferred) -> None:
+    def __init__(self, device: Device, work: DeferredWork) -> None:
         self._device = device
         self._work = work
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.graphs.access import TimelineAccess
     from tilewright.runtime.order.borrow import Borrow, Holder
 
-__all__ = ["MANY_USES", "Held", "Timeline", "Use"]
+__all__ = ["MANY_USES", "Conflict", "Timeline", "Use"]
 
 # Uses of one timeline that are kept apart; more of them on a sole stream become one.
 MANY_USES = 1024
@@ -52,7 +52,7 @@ class Use(Fence):
         return made
 
 
-class Held(NamedTuple):
+class Conflict(NamedTuple):
     """A region that a built operation holds, against a use that would conflict."""
 
     holder: Holder
@@ -104,7 +104,9 @@ class Timeline:
             rest = [one for one in held if one is not borrow]
             self.held = rest if rest or self.graphs or self.heir is not None else None
 
-    def conflict(self, region: Region, *, writes: bool, by: Borrow | None = None) -> Held | None:
+    def conflict(
+        self, region: Region, *, writes: bool, by: Borrow | None = None
+    ) -> Conflict | None:
         """A borrow, or a built replay, that stands against another use; `by` itself does not."""
         for access in self.graphs:
             found = access.held_against(region, writes=writes)

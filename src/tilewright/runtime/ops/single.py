@@ -1,0 +1,141 @@
+"""Single operations: put on a stream in one critical section, and without parts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Self, TypeVar
+
+from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.graphs.recording import Tape
+from tilewright.runtime.interop.streams import library_streams
+from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.ops.lifecycle import Ends, State, Steps
+from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.order.critical import reentered
+from tilewright.runtime.order.failure import Fence, Outcome
+
+__all__ = ["SingleOp"]
+
+T = TypeVar("T")
+# Members of an enumeration are slow to find.
+_BUILT, _TAKEN, _SUBMITTED, _RECORDED = State.BUILT, State.TAKEN, State.SUBMITTED, State.RECORDED
+
+
+class SingleOp(DeviceOp[T]):
+    """An operation that is put on a stream in one critical section."""
+
+    __slots__ = ("_count", "_outcome", "_stream")
+
+    is_single = True
+    _stream: Stream  # where it was submitted
+    _count: int  # as which operation there; 0 before
+    _outcome: Outcome | None  # how it may fail
+
+    @abstractmethod
+    def put(self, stream: Stream) -> None:
+        """Check, order, launch, and record uses. It is in a critical section."""
+
+    @abstractmethod
+    def storages(self) -> Iterable[Storage]:
+        """The memory that it uses."""
+
+    @property
+    def fence(self) -> Fence | None:
+        """Where it ends; None before it was submitted."""
+        return Fence(self._stream, self._count, self._outcome) if self._count else None
+
+    @property
+    def ends(self) -> Ends:
+        """Its fence."""
+        found, fence = Ends(), self.fence
+        if fence is not None:
+            found.add(fence)
+        return found
+
+    def last_fences(self) -> tuple[Fence, ...]:
+        """Its fence."""
+        fence = self.fence
+        return () if fence is None else (fence,)
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream (by default the current one) without waiting."""
+        chosen = self.choose_stream(stream)
+        try:
+            self.compile()
+            chosen.make_room()
+            self.put_once(chosen)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        return self
+
+    def put_once(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another call was faster."""
+        device = self.device
+        with device.lock:
+            if device.busy is not None:
+                raise reentered(device)
+            if device.forked:
+                device.check_usable()
+            if device.deferred:
+                device.settle_deferred()
+            if stream.has_loose_ends:
+                stream.settle(ask=False)
+            self.prepare(stream)
+            try:
+                device.busy = self.label
+                if self._state is not _BUILT and self._state is not _TAKEN:
+                    self.check_built()
+                self.put(stream)
+                self.give_back()
+                self._state = _RECORDED if isinstance(stream, Tape) else _SUBMITTED
+            finally:
+                device.busy = None
+
+    def prepare(self, stream: Stream) -> None:
+        """Do what may lead to other operations, before the critical section."""
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use: by default that of the library whose arrays these are."""
+        # A step of a chain that is recorded. To ask for `device.stream` could make one.
+        is_recorded = isinstance(self.device.current.get(), Tape)
+        if stream is None and self._chosen is None and not is_recorded:
+            stream = next(iter(library_streams(self.storages())), None)
+        return super().choose_stream(stream)
+
+    def start(self, stream: Stream) -> None:
+        """Put the work on a stream, unless another thread was faster."""
+        self.check_built()
+        self.put_once(stream)
+
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """As any other, though it has no parts."""
+        yield from ()
+        return self.put_part(stream, ends)
+
+    def put_part(self, stream: Stream, ends: Ends) -> T:
+        """Put the work on a stream as part of another operation."""
+        try:
+            self.compile()
+            stream.make_room()
+            if self._state is not _TAKEN:
+                self.check_built()
+            self.put_once(stream)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        fence = self.fence
+        if fence is not None:
+            ends.add(fence)
+        return self.hand_over()
+
+    def abandon(self, error: BaseException) -> None:
+        """Remember why it could not be submitted; a signal may have raised behind that, though."""
+        with self.device.lock:
+            is_put = self._count and (self._outcome is None or self._outcome.error is None)
+            if is_put and not isinstance(error, Exception) and self._state in (_BUILT, _TAKEN):
+                self.give_back()
+                self._state = _SUBMITTED
+            else:
+                super().abandon(error)
