@@ -47,7 +47,7 @@ Array = npt.NDArray[np.float32]
 def quantised(x: Array, rows: int, columns: int) -> tuple[npt.NDArray[Any], Array, Array]:
     """8-bit floats, the scale of each block of elements, and the numbers that both represent."""
     blocks = x.reshape(x.shape[0] // rows, rows, x.shape[1] // columns, columns)
-    scales = np.abs(blocks).max(axis=(1, 3)) / 448
+    scales = (np.abs(blocks).max(axis=(1, 3)) / 448).astype(np.float32)
     small = (blocks / scales[:, None, :, None]).astype(ml_dtypes.float8_e4m3fn)
     again = small.astype(np.float32) * scales[:, None, :, None]
     return small.reshape(x.shape), scales, again.reshape(x.shape)

@@ -73,8 +73,8 @@ def prepare_keys(
 def expected(x: Array, weight: Array, cos: Array, sin: Array) -> Array:
     """The reference in NumPy."""
     wide = x.astype(np.float32)
-    wide = wide / np.sqrt((wide * wide).mean(axis=-1, keepdims=True) + 1e-6) * weight
-    one, two = np.split(wide, 2, axis=-1)
+    normed = wide / np.sqrt((wide * wide).mean(axis=-1, keepdims=True) + 1e-6) * weight
+    one, two = np.split(normed, 2, axis=-1)
     return np.concatenate([one * cos - two * sin, two * cos + one * sin], axis=-1)
 
 

@@ -156,6 +156,7 @@ def _raising_at(number, act):
         return trace
 
     def traced():
+        sys._getframe().f_trace_opcodes = True  # or 3.12 would not begin with the first call
         sys.settrace(trace)
         try:
             act()
