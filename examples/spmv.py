@@ -24,7 +24,8 @@ def spmv(
     """`z[r] = sum(values[k] * x[columns[k]] for k in range(starts[r], starts[r + 1]))`."""
     tw.require(STARTS == M + 1)
     rows = z.index[0] * B + tw.arange(B)
-    at, end = starts.gather(rows), starts.gather(rows + 1)
+    is_row = rows < M  # those behind the last have no elements
+    at, end = starts.gather(rows, mask=is_row), starts.gather(rows + 1, mask=is_row)
     acc = tw.zeros((B,), f32)
     for _ in range(tw.max(end - at).item()):
         inside = at < end

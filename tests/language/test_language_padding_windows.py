@@ -1,4 +1,4 @@
-"""Padding of windows in reductions: a warning where a window that is read reaches too far."""
+"""Padding of windows and gathers in reductions: a warning where one reaches too far."""
 
 import math
 import warnings
@@ -9,7 +9,7 @@ from padding_warnings import warned
 
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32
-from tilewright.dims import B, N
+from tilewright.dims import B, M, N
 
 
 @tw.kernel
@@ -49,6 +49,27 @@ def whole_windows(z: Mut[f32, B], x: Ref[f32, N]) -> None:
     z.store(tw.full((B,), total, f32))
 
 
+@tw.kernel
+def gathered(z: Mut[f32, B], x: Ref[f32, N], *, PADDING: Const[float] = 0.0) -> None:
+    row = x.gather(z.index[0] * 4 + tw.arange(4), padding=PADDING)
+    z.store(tw.max(row, axis=0, keepdims=True))
+
+
+@tw.kernel
+def gathered_squares(z: Mut[f32, B], x: Ref[f32, M, N]) -> None:
+    total = tw.zeros((4, 1), f32)
+    for k in range(tw.cdiv(N, 8)):
+        rows, columns = z.index[0] * 4 + tw.arange(4), k * 8 + tw.arange(8)
+        total += tw.sum(tw.exp(x.gather(rows[:, None], columns)), axis=1, keepdims=True)
+    z.store(total.reshape(4))
+
+
+@tw.kernel
+def masked(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    at = z.index[0] * 4 + tw.arange(4)
+    z.store(tw.max(x.gather(at, mask=at < N), axis=0, keepdims=True))
+
+
 def ones(n):
     return np.full(n, -1, np.float32)
 
@@ -73,10 +94,26 @@ def test_the_message():
         (whole_windows, 1, 7, 0),  # a loop of its own, which leaves out the last window
         (first, 1, 3, 1),
         (first, 1, 4, 0),
+        (gathered, 2, 7, 1),
+        (gathered, 2, 8, 0),
+        (gathered, 1, 7, 0),  # only whole tiles are read
+        (masked, 2, 7, 0),  # the author says which elements count
     ],
 )
 def test_where_a_window_that_is_read_reaches_beyond(kernel, results, size, count):
     assert len(warned(kernel, ((results,), f32), 1, ones(size))) == count
+
+
+def test_gathers_of_two_axes():
+    """Rows are not reduced; columns are, in tiles of 8."""
+    for columns, count in ((16, 0), (13, 1)):
+        x = np.zeros((6, columns), np.float32)
+        (*texts,) = warned(gathered_squares, ((6,), f32), 4, x)
+        assert len(texts) == count
+        assert all(
+            "axis 1 of `x` has 13 elements, beyond which tiles of 8 reach" in t for t in texts
+        )
+    assert warned(gathered, ((2,), f32), 1, ones(7), PADDING=-math.inf) == []
 
 
 def test_walks_and_a_padding_that_is_neutral():

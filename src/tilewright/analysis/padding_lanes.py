@@ -34,7 +34,7 @@ from tilewright.ir.ops.internal import (
     ReadAs,
     Walk,
 )
-from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.memory import LoadPtr, LoadView
 from tilewright.ir.ops.reduction import MmaF, MmaI, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import Definition, definitions
@@ -148,6 +148,13 @@ def _load(walker: _Walker, op: LoadView) -> None:
             is_first = walker.axes.constant_index(op, axis) == 0
             lanes[origin] = Lane(axis, number, is_first=is_first)
     walker.put(op.tile, Lanes(None, lanes))
+
+
+def _gather(walker: _Walker, op: LoadPtr) -> None:
+    if op.padding_value is not None:
+        number = walker.of(op.padding_value).uniform
+        lanes = {origin: Lane(axis, number) for axis, origin in walker.axes.gathered(op)}
+        walker.put(op.result, Lanes(None, lanes))
 
 
 _PADDINGS: dict[Padding, Number] = {
@@ -313,6 +320,7 @@ def _kept(walker: _Walker, op: Op) -> None:
 _RULES: dict[type[Op], _Rule] = {
     Constant: _constant,
     LoadView: _load,
+    LoadPtr: _gather,
     **dict.fromkeys((Unary, Binary, ComparisonOp, Conversion, Fma, Pow, FPowI), _elementwise),
     **dict.fromkeys((FloorDiv, FloorMod, ReadAs), _elementwise),
     Bitcast: _not_followed,

@@ -66,7 +66,9 @@ class PaddedReduction:
         """The effect, the reason and the way out, for a warning."""
         name, axis, number = self.extent.param, self.extent.axis, environment[self.extent]
         beyond = f"which tiles of {self.tile} do not divide"
-        if self.step is not None:
+        if self.step == self.tile:
+            beyond = f"beyond which tiles of {self.tile} reach"
+        elif self.step is not None:
             beyond = f"beyond which a window of {self.tile}, one every {self.step}, reaches"
         happens = self._what_happens()
         return f"axis {axis} of `{name}` has {number} elements, {beyond}, and {happens}"
