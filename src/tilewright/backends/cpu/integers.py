@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.backends.cpu.faults import report_element
+from tilewright.backends.cpu.pieces import in_pieces
 from tilewright.ir.attributes import Rounding
 
 __all__ = [
@@ -128,6 +129,7 @@ def _objects(x: Array) -> Array:
 # --- products and conversions ------------------------------------------------------------------
 
 
+@in_pieces
 def high_product(x: Array, y: Array) -> Array:
     """Return the high half of the product of unsigned arrays."""
     bits = x.dtype.itemsize * 8
