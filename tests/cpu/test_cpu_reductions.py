@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cpu_programs import Program, fold, run
 
+from tilewright.backends.cpu.reductions import accumulate
 from tilewright.dtypes import Element
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.attributes import (
@@ -359,3 +360,16 @@ def test_few_neighbours_of_many(element, op, identity, extent):
     out = over_tile(lambda p, t: fold(p, t, 2, op, identity), x, element, x.shape[:2])
     expected = x.max(axis=2) if op is MaxF else x.sum(axis=2, dtype=x.dtype)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(1, 8, 256), (64, 4, 8), (512, 2, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+def test_running_sums_of_wide_slices_are_numpys(shape, dtype, reverse):
+    """A slice at a time, in the order of the axis: equal to the last bit, and integers wrap."""
+    x = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
+    found = accumulate(np.add, x, 1, reverse, np.dtype(dtype))
+    one_way = x[:, ::-1] if reverse else x
+    expected = np.add.accumulate(one_way, 1, dtype)
+    np.testing.assert_array_equal(found, expected[:, ::-1] if reverse else expected)
+    assert found.dtype == dtype

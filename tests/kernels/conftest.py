@@ -10,7 +10,6 @@ import tilewright as tw
 
 CUT = {
     "attention",
-    "matmul",
     "norms",
     "pointwise",
     "reductions",

@@ -133,15 +133,14 @@ def few_rows(m: int, n: int, k: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def scores(queries: int, length: int) -> Config:
-    """BM and BN of attention: all queries and keys that a tile of scores can hold."""
-    rows, keys = (max(16, min(power_of_two(extent), EDGE)) for extent in (queries, length))
-    return Config.of(BM=rows, BN=keys, WALK=False)
+    """BM and BN of attention: queries and keys of a tile of scores."""
+    return Config.of(BM=_edge(queries), BN=_edge(length), WALK=False)
 
 
 def _edge(extent: int) -> int:
     """The largest edge that wastes less than an eighth, or the one that wastes least."""
     edges = [EDGE >> by for by in range(3)]
-    waste = {edge: -extent % edge / extent for edge in edges}
+    waste = {edge: -extent % edge / max(extent, 1) for edge in edges}
     return next((edge for edge in edges if waste[edge] < 1 / 8), min(edges, key=waste.__getitem__))
 
 

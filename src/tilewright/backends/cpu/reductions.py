@@ -17,6 +17,8 @@ __all__ = ["accumulate", "extremum", "neighbours", "one_by_one", "running", "tre
 Array = Any
 Body = Callable[..., tuple[Array, ...]]
 
+_WIDE = 256  # elements of a slice for which a call is worth it
+
 
 def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
     """Combine neighbours until one is left along the axis, which is then dropped."""
@@ -70,9 +72,23 @@ def accumulate(
     ufunc: np.ufunc, source: Array, axis: int, reverse: bool, dtype: np.dtype[Any]
 ) -> Array:
     """Scan by a NumPy function."""
+    if axis < source.ndim - 1 and source.size >= _WIDE * source.shape[axis]:
+        return _stepwise(ufunc, source, axis, reverse, dtype)
     if not reverse:
         return ufunc.accumulate(source, axis, dtype)
     return np.flip(ufunc.accumulate(np.flip(source, axis), axis, dtype), axis)
+
+
+def _stepwise(
+    ufunc: np.ufunc, source: Array, axis: int, reverse: bool, dtype: np.dtype[Any]
+) -> Array:
+    """Accumulate a slice at a time: NumPy goes along the axis for each element of a slice."""
+    result = np.empty(source.shape, dtype)
+    slices, sources = _forwards(result, axis, reverse), _forwards(source, axis, reverse)
+    slices[0] = sources[0]
+    for place in range(1, len(slices)):
+        ufunc(slices[place - 1], sources[place], out=slices[place])
+    return result
 
 
 def one_by_one(body: Body, plain: tuple[bool, ...]) -> Body:
