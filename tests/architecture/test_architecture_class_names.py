@@ -9,18 +9,14 @@ from source_tree import Module, modules, report
 PENDING_PARTS = {"jit", "runtime"}
 PENDING = {
     "Block",
-    "Choice",
     "Cut",
     "Known",
     "Member",
     "Partition",
     "Place",
     "Plan",
-    "RepeatedWork",
-    "Series",
     "Stamp",
     "Table",
-    "Use",
     "Value",
     "Work",
     "_Dropped",
