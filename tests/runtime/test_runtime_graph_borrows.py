@@ -186,32 +186,32 @@ class TestBorrows:
         assert z.numpy()[0] == 4
 
 
-class TestLease:
-    """A replay looks at its lease, not at its tensors."""
+class TestAccess:
+    """A replay looks at its graph's access, not at its tensors."""
 
-    def test_only_touched_storages_are_looked_at(self, device):
+    def test_only_dirty_timelines_are_looked_at(self, device):
         tensors = [tw.zeros(4) for _ in range(50)]
         with tw.graph() as g:
             for tensor in tensors:
                 g.record(put(tensor, 1))
-        lease = g._built.access
-        assert len(lease.due()) == 50
+        graph = g._built.access
+        assert len(graph.due()) == 50
         g.launch().sync()
-        assert lease.due() == ()
+        assert graph.due() == ()
         put(tensors[7], 3).sync()
-        assert [share.index for share in lease.due()] == [7]
+        assert [access.index for access in graph.due()] == [7]
         g.launch().sync()
-        assert lease.due() == ()
+        assert graph.due() == ()
         assert tensors[7].numpy()[0] == 1
 
-    def test_a_storage_takes_over_the_last_stamp_when_asked(self):
+    def test_a_timeline_records_the_last_stamp_when_asked(self):
         x = tw.zeros(4)
         g = add_one(x).graph()
         for _ in range(100):
             g.launch().submit()
-        assert len(x.storage._writes) == 1  # the allocation's: no fence for each replay
+        assert len(x.storage.timeline.uses) == 1  # the allocation's, and none for each replay
         assert x.numpy()[0] == 100
-        assert len(x.storage._writes) == 1
+        assert [use.writes for use in x.storage.timeline.uses] == [True, False]
 
     def test_many_graphs_on_a_tensor_leave_nothing(self, device):
         x = tw.zeros(4)

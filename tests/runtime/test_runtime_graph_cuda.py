@@ -353,6 +353,8 @@ class TestLifetime:
         assert driver.calls("destroy_executable", "destroy_graph", "free") == []
         assert z.numpy()[0] == 2
         cuda.synchronize()
+        with cuda.lock:
+            cuda.empty_free_lists()
         assert driver.calls("free") == [("free", cuda.stream.queue.handle, address)]
         assert driver.executables == driver.graphs == []
         log = [entry[0] for entry in driver.log]

@@ -8,7 +8,6 @@ import weakref
 
 import pytest
 from runtime_doubles import add_one, copy, edges, put
-from tilewright.runtime.order.alone import alone
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
@@ -59,7 +58,8 @@ class TestMemory:
         del g, x
         gc.collect()
         assert device.pool.statistics().used == used  # freed behind the replay
-        alone(device, tw.full(1024, 9).storage.materialise, device.new_stream())
+        with device.lock:
+            tw.full(1024, 9).storage.materialise(device.new_stream())
         hold.release()
         assert z.numpy()[0] == 8
         device.synchronize()

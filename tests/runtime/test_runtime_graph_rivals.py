@@ -9,7 +9,7 @@ from test_runtime_graph_again import Bench, refused_replay
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError
-from tilewright.runtime.memory.storage import Storage
+from tilewright.runtime.order.timeline import Timeline
 
 
 class Rivals(Bench):
@@ -50,7 +50,7 @@ def test_turns_on_one_stream_look_at_no_tensor(bench, monkeypatch):
     bench.turns(2)
     assert bench.are_calm == [True, True]
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "order", lambda *_, **__: pytest.fail("a tensor was looked at"))
+        patch.setattr(Timeline, "order", lambda *_, **__: pytest.fail("a tensor was looked at"))
         bench.turns(5)
     assert bench.driver.calls("wait", "record", "query") == []
     assert bench.found == bench.expected
@@ -59,7 +59,7 @@ def test_turns_on_one_stream_look_at_no_tensor(bench, monkeypatch):
 def test_one_of_them_over_and_over_looks_at_none_either(bench, monkeypatch):
     bench.turns(1)
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "order", lambda *_, **__: pytest.fail("a tensor was looked at"))
+        patch.setattr(Timeline, "order", lambda *_, **__: pytest.fail("a tensor was looked at"))
         for _ in range(3):
             bench.g.launch().submit()
     z, x = bench.expected

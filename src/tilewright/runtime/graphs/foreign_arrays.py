@@ -29,9 +29,10 @@ class ForeignArrays:
                 written[use.storage] = use.mode.writes or written.get(use.storage, False)
         self._all = tuple(written)
         told = [storage for storage, is_written in written.items() if is_written]
-        # torch takes the versions of many tensors in one call.
+        # torch takes the versions of many tensors in one call; several nodes may write one tensor.
         torchs = [one.producer.array for one in told if isinstance(one.producer, TorchLibrary)]
-        self._versions: tuple[Any, ...] = tuple(one for one in torchs if not one.is_inference())
+        versions = {id(array): array for array in torchs if not array.is_inference()}
+        self._versions: tuple[Any, ...] = tuple(versions.values())
         self._told = tuple(one for one in told if not isinstance(one.producer, TorchLibrary))
         self.speakers = find_speakers(self._all)  # they know the streams of their libraries
 

@@ -6,10 +6,10 @@ import gc
 from types import SimpleNamespace
 
 import pytest
-from tilewright.runtime.graphs.guests import GraphGuests
 from torch_doubles import SIZE
 
 import tilewright as tw
+from tilewright.runtime.graphs.foreign_arrays import ForeignArrays
 from tilewright.runtime.interop import torch_functions
 from tilewright.runtime.interop.foreign import ForeignStorage, Producer
 
@@ -99,32 +99,20 @@ def a_use(producer, *, writes=False):
 
 def test_who_is_asked_for_streams():
     uses = [a_use(kind(None)) for kind in (OfMany, OfOneStream, OfMany, OfOneStream)]
-    guests = GraphGuests([*uses, uses[0]])
-    assert len(guests) == 4
-    assert guests.speakers == tuple(uses[at].storage for at in (0, 1, 2))
+    arrays = ForeignArrays([*uses, uses[0]])
+    assert len(arrays) == 4
+    assert arrays.speakers == tuple(uses[at].storage for at in (0, 1, 2))
 
 
-def test_all_are_told_though_a_finaliser_replays_the_graph(monkeypatch):
-    raised, noted = [], []
-    monkeypatch.setattr(torch_functions.TORCH, "raise_versions", raised.extend)
+class Other(Producer):
+    def note_write(self):
+        self.array.append("told")
 
-    class Torch(Producer):
-        def note_write(self):
-            noted.append(self.array)
 
-        @property
-        def written(self):
-            if len(noted) < 4:
-                guests.note_writes()
-            return (self.array,)
-
-    class Other(Producer):
-        def note_write(self):
-            noted.append(self.array)
-
-    guests = GraphGuests([a_use(Torch("a"), writes=True), a_use(Other("b"), writes=True)])
-    guests.note_writes()
-    assert (noted, raised) == (["a", "b"] * 2, [])
-    guests._tell_apart()  # as whoever was interrupted before it looked
-    guests.note_writes()
-    assert (noted, raised) == ([*"abab", "b"], ["a"])
+def test_a_library_other_than_torch_is_told_once_of_each_written_array():
+    written, read = [], []
+    uses = [a_use(Other(written), writes=True), a_use(Other(read))]
+    arrays = ForeignArrays([uses[0], uses[0], uses[1]])
+    for number in range(1, 4):
+        arrays.note_writes()
+        assert (written, read) == (["told"] * number, [])
