@@ -203,6 +203,8 @@ def test_every_byte_comes_back_after_faults(driver, cuda, kernels, faults):
     del x, z
     gc.collect()
     cuda.synchronize()
+    with cuda.lock:
+        cuda.empty_free_lists()
     for stream in driver.streams:
         driver.synchronize_stream(stream)
     assert driver.memory == {}

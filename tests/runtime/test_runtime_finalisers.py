@@ -16,9 +16,11 @@ import pytest
 from foreign_doubles import Library
 from runtime_doubles import put
 from test_runtime_cuda_order import copy  # noqa: F401 (a fixture)
-from test_runtime_dropped_launches import double, prepared  # noqa: F401 (a fixture)
 
 import tilewright as tw
+from tilewright import Mut, Ref, f32
+from tilewright.backends.cuda import program as assembler
+from tilewright.dims import B, N
 from tilewright.runtime.interop.imports import from_dlpack
 
 
@@ -99,6 +101,8 @@ def test_no_lock_and_no_driver(driver, cuda, copy, kind):  # noqa: F811
     assert driver.log[before:] == []
     for _ in range(2):  # what they have left to be done
         cuda.synchronize()
+        with cuda.lock:
+            cuda.empty_free_lists()
     for stream in driver.streams:
         driver.synchronize_stream(stream)
     assert driver.memory == {}
@@ -117,19 +121,36 @@ def test_a_graph_dropped_while_it_runs_goes_when_it_has_ended(driver, cuda, copy
         cuda.settle_deferred()
     for _ in range(3):
         cuda.synchronize()
+    with cuda.lock:
+        cuda.empty_free_lists()
     assert driver.graphs == driver.executables == []
     for stream in driver.streams:
         driver.synchronize_stream(stream)
     assert driver.memory == {}
 
 
-def test_nor_for_launches_made_before(driver, cuda, double):  # noqa: F811
+@pytest.fixture
+def double(driver, cuda, monkeypatch):
+    """A kernel on a GPU on paper."""
+    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
+    driver.kernels["double"] = ((8, 4, 8, 4), lambda *_: None)
+
+    @tw.kernel
+    def double(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        z.store(x.load_like(z) + x.load_like(z))
+
+    return double
+
+
+def test_nor_for_bound_launches(driver, cuda, double):
     z, x = tw.zeros(64), tw.ones(64)
-    things = [prepared(double, z, x)]
+    for _ in range(3):
+        double(z.partition(16), x).sync()
+    things = [double(z.partition(16), x)]
     before = len(driver.log)
     drop(things, cuda)
     assert driver.log[before:] == []
-    double(z.partition(16), x).sync()
+    double(z.partition(16), x).sync()  # the dropped one holds nothing
 
 
 def test_nor_for_arrays_of_other_libraries(driver, cuda):

@@ -11,13 +11,11 @@ import warnings
 import numpy as np
 import pytest
 from runtime_doubles import put
-from tilewright.runtime.ops.guests import GuestOp
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.ready import ReadyOp
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
 from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.ops.launch import LaunchOp
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -213,7 +211,7 @@ def test_what_a_refused_step_built_is_given_back_though_a_traceback_has_it():
     assert z.numpy()[0] == 2
 
 
-def test_a_replay_in_garbage_holds_no_lease():
+def test_a_replay_in_garbage_holds_no_access():
     g = put(tw.zeros(4), 1).graph()
 
     def drop_in_a_cycle():
@@ -233,7 +231,7 @@ def test_a_replay_in_garbage_holds_no_lease():
     held.close()
 
 
-@pytest.mark.parametrize("kind", [tw.Tensor, Partition, ReadyOp, GuestOp, NewcomerOp])
+@pytest.mark.parametrize("kind", [tw.Tensor, Partition, LaunchOp])
 def test_attributes_of_what_launches_use_are_found_at_once(kind):
     """Python cannot remember where attributes are of classes that answer for missing ones."""
     assert not hasattr(kind, "__getattr__")

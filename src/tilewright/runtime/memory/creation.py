@@ -21,7 +21,7 @@ from tilewright.runtime.devices.device import Device, current_device, find_devic
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.dtypes import element_bytes, memory_dtype
 from tilewright.runtime.memory.layout import Layout, check_shape
-from tilewright.runtime.memory.storage import Initialiser, Storage
+from tilewright.runtime.memory.storage import Initialiser, Maker, Storage
 from tilewright.runtime.memory.tensor import Tensor, new_tensor
 from tilewright.runtime.memory.transfers import Fill, Upload, host_bytes
 
@@ -63,15 +63,15 @@ def fill_by(
 ) -> Tensor:
     """A tensor whose contents somebody else makes, on the stream of the first user.
 
-    The initialiser gets a handle on the allocated bytes and submits work to that stream; it must
-    write all elements, and read nothing of what it got.
+    The initialiser gets another tensor and submits work to that stream; it must write all elements,
+    and read nothing of what it got. The bytes become those of this tensor.
     """
     kind, extents = memory_dtype(dtype), check_shape(shape)
 
     def initialise(storage: Storage, stream: Stream) -> None:
         initialiser(Tensor(storage, kind, Layout.packed(extents)), stream)
 
-    return _make(extents, kind, device, initialise)
+    return _make(extents, kind, device, Maker(initialise))
 
 
 def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor:

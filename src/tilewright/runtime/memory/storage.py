@@ -8,6 +8,8 @@ last use. Everything but creation and the finaliser happens under the device's l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -22,9 +24,10 @@ from tilewright.runtime.ops.call_site import Site, user_frame
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Timeline, Use
 
-__all__ = ["FROM_USERS", "Initialiser", "Storage"]
+__all__ = ["FROM_USERS", "Initialiser", "Maker", "Storage"]
 
 # Calls from one of a user's to the storage of a tensor that one of our functions makes, at least.
 FROM_USERS = 5
@@ -116,35 +119,88 @@ class Storage:
     def materialise(self, stream: Stream) -> None:
         """Allocate and initialise on the stream of the first user.
 
-        Not in a critical section: an initialiser submits operations on this very storage. Built
-        operations stand not against those, since all of them come behind the first contents.
+        Not in a critical section: to make room for the bytes may wait, and contents may come by
+        operations. Calls in between see a storage without bytes, or with bytes and contents.
         """
-        if self._allocation is None:
-            free = stream.free_list.take(stream, self.pool, self.nbytes)
-            if free is not None:
-                self.take_free(free, stream)
-            else:
-                self._get_bytes(stream)
-                if self._initialiser is None:
-                    self._record_allocation(stream)
-        if self._initialiser is None:
+        device, initialiser = self.device, self._initialiser
+        if self._allocation is not None:
+            if initialiser is not None:
+                critical(device, "first contents", self._initialise, stream)
+        elif isinstance(initialiser, Maker):
+            critical(device, "first contents", self._take_over, initialiser.make(self, stream))
+        elif not critical(device, "an allocation", self._find_free, stream):
+            critical(device, "an allocation", self._have, allocate(self, stream), stream)
+
+    def _find_free(self, stream: Stream) -> bool:
+        """Whether there are bytes for it on a stream's free list."""
+        free = stream.free_list.take(stream, self.pool, self.nbytes)
+        if free is not None:
+            self.take_free(free, stream)
+            self._initialise(stream)
+        return free is not None
+
+    def _have(self, allocation: Allocation, stream: Stream) -> None:
+        """Have new bytes, unless a call in between was faster, while room was made."""
+        if self._allocation is not None:
+            stream.queue.free(allocation, self.pool.backend)
             return
-        timeline, whole = self.timeline, Region.whole(self.nbytes)
-        if timeline.uses:  # of a first try that failed
-            critical(self.device, "first contents", timeline.order, stream, whole, writes=True)
-        # Taken off first: operations of the initialiser come here, too.
-        initialise, self._initialiser = self._initialiser, None
-        held, timeline.held, issued = timeline.held, None, stream.issued
+        try:
+            self._allocation, self.address = allocation, allocation.address
+            self.device.storages[id(allocation)] = ref(self)
+            if self._initialiser is None:  # even bytes without contents have a stream
+                self._put_whole(stream)
+            else:
+                self._initialise(stream)
+        except BaseException:
+            if not self.timeline.uses:
+                self._come_after(stream)
+            raise
+
+    def _initialise(self, stream: Stream) -> None:
+        """Put the first contents on a stream, unless a call in between was faster."""
+        initialise, timeline = self._initialiser, self.timeline
+        if not callable(initialise):
+            return
+        # Behind a first try that failed.
+        timeline.order(stream, Region.whole(self.nbytes), writes=True)
         try:
             initialise(self, stream)
-            if stream.issued == issued:  # no operation has recorded the contents
-                self._record_allocation(stream)
+            self._put_whole(stream)
+            self._initialiser = None
         except BaseException:
-            self._initialiser = initialise
-            self._record_allocation(stream)
+            # Perhaps they are on the stream. Without a sole stream the next use tries again.
+            self._come_after(stream)
             raise
-        finally:
-            timeline.held = held
+
+    def _come_after(self, stream: Stream) -> None:
+        """Order all uses behind a stream, on which making the contents was interrupted."""
+        insist(partial(self.timeline.come_after, Region.whole(self.nbytes), stream))
+
+    def _take_over(self, made: Storage) -> None:
+        """Have the bytes of a storage with the first contents, unless a call was faster."""
+        if self._allocation is not None:
+            return
+        try:
+            self._exchange(made)
+        except BaseException:
+            insist(partial(self._exchange, made))
+            raise
+
+    def _exchange(self, made: Storage) -> None:
+        self.timeline.merge(made.timeline)
+        # No calls: a signal raises before all of these or behind them.
+        if made._allocation is not None:
+            self._allocation, made._allocation = made._allocation, None
+            self._initialiser = None
+            self.address = made.address
+        self.device.storages[id(self._allocation)] = ref(self)
+
+    def like(self) -> Storage:
+        """A storage of the same size from the same pool, without contents."""
+        made = Storage(self.device, self.nbytes, None, self.label)
+        made.pool = self.pool
+        made.sign(self._code, self._instruction)
+        return made
 
     def take_free(self, free: Free, stream: Stream) -> None:
         """Have bytes of a stream's free list, whose last use was there."""
@@ -154,26 +210,12 @@ class Storage:
         use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
         use.stream, use.count = stream, free.last
         self.timeline.uses.append(use)
-        self.timeline.stream = stream
-
-    def _record_allocation(self, stream: Stream) -> None:
-        """Record the bytes as written: even those without contents have a stream."""
-        critical(self.device, "an allocation", self._put_whole, stream)
+        self.timeline.stream = stream if self._initialiser is None else None
 
     def _put_whole(self, stream: Stream) -> None:
         count = stream.advance()
         use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
         self.timeline.put(use, stream, count, stream.watch(count, None, ()))
-
-    def _get_bytes(self, stream: Stream) -> None:
-        """Allocate, unless a call in between was faster, while room was made."""
-        allocation = allocate(self, stream)
-        if self._allocation is not None:
-            stream.queue.free(allocation, self.pool.backend)
-            return
-        self._allocation = allocation
-        self.address = allocation.address
-        self.device.storages[id(allocation)] = ref(self)
 
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
@@ -228,5 +270,18 @@ class _Freed:
         return None
 
 
-# Puts the first contents of a storage on a stream.
-Initialiser = Callable[[Storage, Stream], None]
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """First contents that operations write, to a storage of their own with the same extent."""
+
+    fill: Callable[[Storage, Stream], object]
+
+    def make(self, wanted: Storage, stream: Stream) -> Storage:
+        """A storage with the contents, on a stream. Its bytes are to be taken over."""
+        made = wanted.like()
+        self.fill(made, stream)
+        return made
+
+
+# Puts the first contents of a storage on a stream, in a critical section; or makes them.
+Initialiser = Callable[[Storage, Stream], None] | Maker

@@ -305,7 +305,8 @@ class Timeline:
         """Take in the uses and borrows of a timeline whose bytes turned out to overlap."""
         self.catch_up()
         other.catch_up()
-        self.stream = self.stream if self.stream is other.stream else None
+        is_new = not self.uses and self.stream is None and not self.graphs
+        self.stream = other.stream if is_new or self.stream is other.stream else None
         self.uses = [*self.uses, *other.uses]
         for use in other.uses:
             use.timeline = self
