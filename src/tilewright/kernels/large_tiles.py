@@ -25,6 +25,7 @@ __all__ = [
     "gradients",
     "line",
     "on_cpu",
+    "packed_scores",
     "power_of_two",
     "products",
     "row_parts",
@@ -45,6 +46,7 @@ EDGE = 256
 SPLIT = Config.of(BN=512, BLOCKS=8)
 BLOCKS = 16  # blocks that share a reduction to one number
 LONGEST_SUM = 1024  # elements summed in sequence
+SCORES = 128  # along each side of a tile of attention
 WIDEST = 4096  # columns of a tile without a reduction along them
 DEPTH = 1024  # elements of K in a tile of a product
 
@@ -133,8 +135,16 @@ def few_rows(m: int, n: int, k: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def scores(queries: int, length: int) -> Config:
-    """BM and BN of attention: queries and keys of a tile of scores."""
-    return Config.of(BM=_edge(queries), BN=_edge(length), WALK=False)
+    """BM and BN of attention: a tile is large enough for threads, and wastes few scores."""
+    rows, keys = (max(16, min(power_of_two(extent), SCORES)) for extent in (queries, length))
+    return Config.of(BM=rows, BN=keys, WALK=False)
+
+
+@lru_cache(maxsize=1024)
+def packed_scores(length: int) -> Config:
+    """BM and BN of packed sequences, most of which are short."""
+    keys = max(16, min(power_of_two(length), 2 * SCORES))
+    return Config.of(BM=SCORES // 2, BN=keys, WALK=False)
 
 
 def _edge(extent: int) -> int:

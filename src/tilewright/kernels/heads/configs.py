@@ -94,7 +94,7 @@ def _longest_share(heads: Heads) -> float:
 def choose_varlen(heads: Heads) -> Config:
     """Tiles of packed sequences, which share few keys with their neighbours."""
     if heads.target == CPU:
-        return large_tiles.scores(SMALL["BM"], heads.length)  # most sequences are short
+        return large_tiles.packed_scores(heads.length)
     return ALONE if heads.target == "sm_90" and heads.width <= 128 else SMALL
 
 
