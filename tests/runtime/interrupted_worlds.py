@@ -17,6 +17,12 @@ from tilewright.runtime.devices import watching
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.graphs import recording
 from tilewright.runtime.ops import inside_chains
+from tilewright.runtime.ops.sequence import Launch, build_sequence
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 
 @tw.kernel
@@ -45,6 +51,9 @@ class World:
             self.graph.record(self.bump_z())
             self.graph.record(self.twice_x())
         self.graph.launch().sync()
+        for _ in range(3):  # from then on a launch has a plan, which a sequence may use, too
+            self.bump_z().then(lambda _: self.twice_x()).sync()
+        self.tensor = None if torch is None else torch.zeros(SIZE, dtype=torch.int32)
         self.built = []  # operations that the program has left
 
     def bump_z(self):
@@ -55,6 +64,13 @@ class World:
 
     def twice_x(self):
         return twice(self.x.partition(SIZE), self.z)
+
+
+def _launch_of(operation):
+    """A launch as a part of a sequence."""
+    launch = Launch(operation.work, operation.tensors, ())
+    operation.close()
+    return launch
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -132,6 +148,15 @@ def arrays(w):
     bump(tw.partition(w.array, SIZE), 1).sync()
 
 
+def tensors(w):
+    bump(tw.partition(w.tensor, SIZE), 1).sync()
+
+
+def sequence(w):
+    launches = _launch_of(w.bump_z()), _launch_of(w.twice_x())
+    build_sequence(launches, None, 1).sync()
+
+
 def copies(w):
     tw.copy(w.z, w.x).sync()
     w.z.clone().numpy()
@@ -170,7 +195,8 @@ def gather(w):
 
 PROGRAMS = (
     build, submit, sync, close, chain, keep, zipped, shared, record, replay, update, on_a_stream,
-    on_a_device, create, arrays, copies, watch, wait, schedule, move, gather,
+    on_a_device, create, arrays, copies, watch, wait, schedule, move, gather, sequence,
+    *(() if torch is None else (tensors,)),
 )  # fmt: skip
 
 
@@ -184,8 +210,7 @@ def check(w):
     """Everything is as it was before a program, or as it is behind it, and can be used."""
     _check_locks(w.device)
     assert gc.isenabled()
-    assert not w.device.changes
-    assert not w.device.is_barred
+    assert w.device.busy is None
     assert w.device.current.get() is None
     assert current_device() is w.device
     assert not surroundings.UNUSUAL.get()
@@ -197,6 +222,7 @@ def check(w):
     for tensor in (w.z, w.x):
         _check_readable(tensor)
     _check_array(w)
+    _check_tensor(w)
     _check_launches(w)
 
 
@@ -237,6 +263,21 @@ def _check_array(w):
         _check_told(error)
         w.array = np.zeros(SIZE, np.int32)
         arrays(w)
+
+
+def _check_tensor(w):
+    """The version of a torch tensor says whether it was written."""
+    if w.tensor is None:
+        return
+    before, version = w.tensor.clone(), w.tensor._version
+    try:
+        tensors(w)
+    except TOLD as error:
+        _check_told(error)
+        w.tensor = torch.zeros(SIZE, dtype=torch.int32)
+        return
+    assert w.tensor._version == version + 1
+    assert (w.tensor == before + 1).all()
 
 
 def _check_launches(w):

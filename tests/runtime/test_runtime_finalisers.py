@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,6 +164,35 @@ def test_nor_for_arrays_of_other_libraries(driver, cuda):
     before = len(driver.log)
     drop(things, cuda)
     assert driver.log[before:] == []
+
+
+AT_THE_END = """
+import torch, tilewright as tw
+from tilewright import Mut, f32
+from tilewright.dims import B
+
+@tw.kernel
+def grow(z: Mut[f32, B]) -> None:
+    z.store(z.load() + 1)
+
+z = torch.zeros(8)
+with tw.device("cpu"):
+    grow(tw.partition(z, 8)).sync()
+    kept = tw.from_dlpack(z)
+assert z.tolist() == [1.0] * 8
+"""
+
+
+def test_nor_at_the_end_of_the_process(tmp_path):
+    """Modules are taken apart then: finalisers of arrays of other libraries come before."""
+    pytest.importorskip("torch", reason="needs torch")
+    script = tmp_path / "script.py"
+    script.write_text(AT_THE_END)
+    environment = {**os.environ, "PYTHONPATH": str(Path(tw.__file__).parents[1])}
+    ended = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 # --- waiting --------------------------------------------------------------------------------------

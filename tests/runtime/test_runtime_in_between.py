@@ -1,17 +1,14 @@
-"""What happens in the middle of a submission: finalisers that launch, signals, contents that fail.
+"""Calls in the middle of others: finalisers that launch, signals, contents that fail.
 
-A GPU on paper. Whatever comes in between, borrows stay until fences have taken their place, and
-what may have been put on a stream is ordered.
+A GPU on paper. A call that comes in a critical section is refused and changes nothing; elsewhere it
+runs as a whole. Work that may have been put on a stream is ordered.
 """
 
 from __future__ import annotations
 
 import pytest
-from ready_bench import Bench, Launch, Newcomers, Planned, Ready
-from runtime_doubles import reads, updates, writes
-from tilewright.runtime.ops.newcomers import NewcomerOp
-from tilewright.runtime.ops.ready import ReadyOp
-from tilewright.runtime.order.tickets import Role
+from launch_bench import Bench, Bound, Planned, build
+from runtime_doubles import writes
 
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
@@ -19,9 +16,9 @@ from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
 from tilewright.runtime.graphs.graph import graph
 from tilewright.runtime.memory.creation import fill_by
 from tilewright.runtime.ops.lifecycle import Ends
-from tilewright.runtime.ops.zip import zip_operations
+from tilewright.runtime.order.borrow import Role
 
-WAYS = pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
+KINDS = pytest.mark.parametrize("kind", [Bound, Planned, None], ids=["bound", "plan", "once"])
 
 
 class Ended:
@@ -34,34 +31,13 @@ class Ended:
         self.act()
 
 
-class Interrupted:
-    """Stands for a fence; a signal arrives when it is to be moved on."""
-
-    def __init__(self, fence):
-        vars(self).update(fence=fence, has_come=False)
-
-    def __setattr__(self, name, value):
-        if not self.has_come:
-            vars(self)["has_come"] = True
-            raise KeyboardInterrupt
-        setattr(self.fence, name, value)
-
-    def __getattr__(self, name):
-        return getattr(self.fence, name)
-
-
-def bench_of(way):
+def bench_of(kind):
     """Launches on the first two tensors have been made before, and are over."""
-    bench = Bench(0, way)
+    bench = Bench(0, kind)
     for _ in range(3):
         bench.build(0, 1).submit()
     bench.device.stream.sync()
     return bench
-
-
-def long_way(bench, z, x, mode=updates):
-    accesses = (mode(z), reads(x))
-    return tw.make_operation("mix", bench.device, accesses, Launch(bench.function, (z, x)), None)
 
 
 def order(bench):
@@ -79,9 +55,9 @@ def keep(stream, thing):
 # --- finalisers that launch -----------------------------------------------------------------------
 
 
-@WAYS
-def test_what_a_submission_ends_may_build_an_operation(way):
-    bench = bench_of(way)
+@KINDS
+def test_a_finaliser_before_the_critical_section_may_build_an_operation(kind):
+    bench = bench_of(kind)
     built = []
     operation = bench.build(0, 1)
     keep(bench.device.stream, Ended(lambda: built.append(bench.build(2, 3))))
@@ -93,9 +69,9 @@ def test_what_a_submission_ends_may_build_an_operation(way):
     bench.build(0, 1).close()
 
 
-@WAYS
-def test_what_a_submission_ends_may_not_write_what_it_reads(way):
-    bench = bench_of(way)
+@KINDS
+def test_a_finaliser_may_not_write_what_a_built_operation_reads(kind):
+    bench = bench_of(kind)
     refused = []
 
     def write():
@@ -109,43 +85,55 @@ def test_what_a_submission_ends_may_not_write_what_it_reads(way):
     assert refused
 
 
-@pytest.mark.parametrize("way", [Ready, Newcomers], ids=["again", "new"])
-def test_a_finaliser_may_run_during_the_launch_itself(way, monkeypatch):
-    """The collector runs where it likes: another reader comes, and a writer does not."""
-    bench = bench_of(way)
-    operation = bench.build(0, 1)
-    launch, done = bench.driver.launch, []
+@KINDS
+def test_a_call_during_the_launch_itself_is_refused(kind, monkeypatch):
+    """Whatever it does, and also on other tensors: nothing has changed behind it."""
+    bench = bench_of(kind)
+    operation, other = bench.build(0, 1), bench.build(2, 3)
+    launch, refused = bench.driver.launch, []
+    calls = (
+        lambda: bench.build(3, 1),
+        lambda: other.submit(bench.streams[1]),
+        other.sync,
+        other.close,
+        bench.tensors[3].numpy,
+        bench.tensors[3].wait,
+    )
 
     def collected(*args):
-        if not done:
-            done.append(True)
-            with pytest.raises(BorrowError):
-                long_way(bench, bench.tensors[1], bench.tensors[2])
-            bench.build(2, 1).submit(bench.streams[1])
+        for call in calls:
+            with pytest.raises(LaunchError, match="cuda:0 is in the middle of mix") as found:
+                call()
+            refused.append(found)
         launch(*args)
 
-    monkeypatch.setattr(bench.driver, "launch", collected)
-    operation.submit()
-    assert done
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.driver, "launch", collected)
+        operation.submit()
+    assert len(refused) == len(calls)
+    assert other.state is tw.State.BUILT
+    with pytest.raises(BorrowError):
+        bench.build(3, 2)
     bench.driver.log.clear()
-    long_way(bench, bench.tensors[1], bench.tensors[3]).submit(bench.streams[2])
-    assert order(bench) == ["record", "wait", "record", "wait", "launch"]  # for both readers
+    other.submit(bench.streams[2])
+    assert order(bench) == ["launch"]
+    bench.build_once(bench.tensors[0], bench.tensors[3]).submit(bench.streams[2])
+    assert order(bench) == ["launch", "record", "wait", "launch"]
+    assert bench.tensors[2].numpy()[0] == 2 * 3 + 3 + 1
 
 
-@pytest.mark.parametrize("kind", [ReadyOp, NewcomerOp, None])
+@KINDS
 def test_a_finaliser_may_launch_while_room_is_made(kind, monkeypatch):
-    """For an output, behind an input that somebody would like to write elsewhere."""
-    bench = bench_of(Newcomers)
+    """Not in a critical section: the borrow of the operation alone stands against it."""
+    bench = bench_of(kind)
     x, z = bench.tensors[1], tw.empty(8, f32, device=bench.device)
     if kind is None:
-        accesses = (reads(x), updates(z))
-        work = Launch(bench.function, (z, x))
-        operation = tw.make_operation("mix", bench.device, accesses, work, None)
+        operation = bench.build_once(z, x)
     else:
         work = Planned(bench.device, bench.function, None)
         work.roles = (Role(tw.Mode.READ, "x"), Role(tw.Mode.UPDATE, "z"))
-        operation = kind().build(work, (x, z), None, depth=1)
-    allocate, tried, refused = bench.driver.allocate, [], []
+        operation = build(work, (x, z))
+    allocate, tried, refused, other = bench.driver.allocate, [], [], bench.tensors[3]
 
     def no_room(*args):
         if not tried:
@@ -156,8 +144,9 @@ def test_a_finaliser_may_launch_while_room_is_made(kind, monkeypatch):
     class Cycle:
         def __del__(self):
             with pytest.raises(BorrowError) as found:
-                long_way(bench, x, bench.tensors[2]).submit(bench.streams[1])
+                bench.build_once(x, bench.tensors[2]).submit(bench.streams[1])
             refused.append(found)
+            bench.build_once(other, bench.tensors[2]).submit(bench.streams[1])
 
     cycle = Cycle()
     cycle.itself = cycle
@@ -165,13 +154,14 @@ def test_a_finaliser_may_launch_while_room_is_made(kind, monkeypatch):
     monkeypatch.setattr(bench.driver, "allocate", no_room)
     operation.submit()
     assert refused
-    long_way(bench, x, bench.tensors[2]).close()
+    bench.build_once(x, bench.tensors[2]).close()
+    assert other.numpy()[0] == 3 * 3 + 2 + 1
 
 
-@WAYS
-def test_garbage_that_builds_something_when_it_goes(way):
-    """A refusal collects what only garbage holds; that is not to take what was looked at before."""
-    bench = bench_of(way)
+@KINDS
+def test_garbage_that_builds_something_when_it_goes(kind):
+    """A refusal collects garbage first; an operation that this builds is seen as well."""
+    bench = bench_of(kind)
 
     class Cycle:
         def __init__(self, held):
@@ -183,13 +173,13 @@ def test_garbage_that_builds_something_when_it_goes(way):
     built = []
     Cycle(bench.build(3, 1))
     with pytest.raises(BorrowError), pytest.warns(RuntimeWarning, match="was never run"):
-        long_way(bench, bench.tensors[0], bench.tensors[3])
+        bench.build_once(bench.tensors[0], bench.tensors[3])
     built.pop().close()
-    long_way(bench, bench.tensors[0], bench.tensors[3]).close()
+    bench.build_once(bench.tensors[0], bench.tensors[3]).close()
 
 
 def test_what_a_stream_ends_may_have_it_end_more():
-    stream = bench_of(Ready).device.stream
+    stream = bench_of(Bound).device.stream
     with stream.device.lock:
         stream.keep(Ended(stream.settle), 100)
         stream.keep(Ended(lambda: None), 50)
@@ -202,77 +192,85 @@ def test_what_a_stream_ends_may_have_it_end_more():
 # --- signals --------------------------------------------------------------------------------------
 
 
-def check_ordered(bench):
-    """What was interrupted may run: a write elsewhere waits for it, and nobody trusts it."""
+class Interrupted:
+    """Stands for a stamp; a signal arrives when it is to be moved on."""
+
+    def __init__(self, stamp):
+        vars(self).update(stamp=stamp, has_come=False)
+
+    def __setattr__(self, name, value):
+        if not self.has_come:
+            vars(self)["has_come"] = True
+            raise KeyboardInterrupt
+        setattr(self.stamp, name, value)
+
+    def __getattr__(self, name):
+        return getattr(self.stamp, name)
+
+
+def watch(stream, seen):
+    """Call a function whenever the queue of a stream hears of another operation."""
+
+    class Watched(type(stream.queue)):
+        @property
+        def marked(self):
+            return vars(self)["count"]
+
+        @marked.setter
+        def marked(self, count):
+            vars(self)["count"] = count
+            seen(count)
+
+    vars(stream.queue)["count"] = vars(stream.queue).pop("marked")
+    stream.queue.__class__ = Watched
+
+
+@KINDS
+@pytest.mark.parametrize("target", [0, 2], ids=["used before", "used first"])
+def test_a_launch_counts_as_submitted_if_a_signal_comes_behind_it(kind, target):
+    bench = bench_of(kind)
+    operation, has_come = bench.build(target, 1), []
+
+    def interrupt(_):
+        if not has_come:
+            has_come.append(True)
+            raise KeyboardInterrupt
+
+    watch(bench.streams[0], interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        operation.submit()
+    assert operation.state is tw.State.SUBMITTED
+    bench.build(3, target).close()  # its output can be read
     bench.driver.log.clear()
+    z = bench.tensors[target]
+    bench.build_once(z, bench.tensors[3], writes).submit(bench.streams[1])
+    assert order(bench) == ["record", "wait", "launch"]
+    assert bench.streams[1].waited[bench.streams[0]] == bench.streams[0].issued
+    operation.sync()
+
+
+@KINDS
+def test_a_launch_is_not_trusted_if_a_signal_comes_in_the_drivers_call(kind, monkeypatch):
+    """The driver may have taken it: later work is ordered behind it, and readers are told."""
+    bench = bench_of(kind)
+    launch = bench.driver.launch
+
+    def interrupted(*args):
+        launch(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.driver, "launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bench.build(0, 1).submit()
     with pytest.raises(LaunchError, match="the launch was interrupted"):
         bench.build(2, 0)
-    long_way(bench, bench.tensors[0], bench.tensors[2], writes).submit(bench.streams[1])
+    bench.driver.log.clear()
+    z, x = bench.tensors[0], bench.tensors[2]
+    bench.build_once(z, x, writes).submit(bench.streams[1])
     assert order(bench) == ["record", "wait", "launch"]
     assert bench.streams[1].waited[bench.streams[0]] == bench.streams[0].issued
     bench.build(2, 1).close()
-
-
-def test_a_signal_behind_a_prepared_launch():
-    bench = bench_of(Ready)
-    work = bench._works[0, 1]
-    work.fences = tuple(map(Interrupted, work.fences))
-    with pytest.raises(KeyboardInterrupt):
-        bench.build(0, 1).submit()
-    check_ordered(bench)
-
-
-def test_a_signal_behind_a_launch_of_new_tensors():
-    bench = bench_of(Newcomers)
-    operation = bench.build(0, 1)
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    operation._ready.each = operation._ready.each._replace(leave=interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        operation.submit()
-    check_ordered(bench)
-
-
-def test_a_signal_behind_another_launch():
-    bench = bench_of(None)
-    operation = bench.build(0, 1)
-
-    class Roles(tuple):
-        """A signal arrives when they are looked at behind the launch."""
-
-        def __iter__(self):
-            if bench.driver.calls("launch"):
-                bench.driver.log.clear()
-                raise KeyboardInterrupt
-            return super().__iter__()
-
-    bench.driver.log.clear()
-    operation.ticket.roles = Roles(operation.ticket.roles)
-    with pytest.raises(KeyboardInterrupt):
-        operation.submit()
-    assert operation.state.value == "submitted"  # its fences were left all the same
-    bench.build(2, 0).close()
-    bench.driver.log.clear()
-    long_way(bench, bench.tensors[0], bench.tensors[2], writes).submit(bench.streams[1])
-    assert order(bench) == ["record", "wait", "launch"]
-
-
-def test_a_signal_behind_the_launches_of_a_zip():
-    bench = bench_of(Ready)
-    operation = zip_operations(bench.build(0, 1), bench.build(2, 3))
-    places = operation._batch._places
-    places[0] = places[0]._replace(fence=Interrupted(places[0].fence))
-    with pytest.raises(KeyboardInterrupt):
-        operation.submit()
-    bench.driver.log.clear()
-    with pytest.raises(LaunchError, match="the launch was interrupted"):
-        bench.build(3, 2)  # what the last of them wrote
-    for tensor in bench.tensors:
-        fences = [use.fence for use in (*tensor.storage._writes, *tensor.storage._reads)]
-        assert max(fence.count for fence in fences) >= bench.streams[0].issued - 1
-    bench.build(0, 1).close()
 
 
 def test_a_signal_behind_a_replay(cuda, driver):
@@ -282,8 +280,8 @@ def test_a_signal_behind_a_replay(cuda, driver):
     for _ in range(2):  # the second one follows at once
         recorded.launch().submit()
     cuda.stream.sync()
-    lease = recorded._built.access
-    lease.stamp = Interrupted(lease.stamp)
+    access = recorded._built.access
+    access.stamp = Interrupted(access.stamp)
     with pytest.raises(KeyboardInterrupt):
         recorded.launch().submit()
     with pytest.raises(LaunchError, match="the launch was interrupted"):
@@ -296,9 +294,9 @@ def test_a_signal_behind_a_replay(cuda, driver):
 # --- two at once ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [Ready, None])
-def test_a_step_that_somebody_else_submits_meanwhile_runs_once(way):
-    bench = bench_of(way)
+@KINDS
+def test_a_step_that_was_submitted_meanwhile_runs_once(kind):
+    bench = bench_of(kind)
     operation = bench.build(0, 1)
     operation.submit()
     bench.driver.log.clear()
@@ -307,25 +305,12 @@ def test_a_step_that_somebody_else_submits_meanwhile_runs_once(way):
     assert order(bench) == []
 
 
-@WAYS
-def test_whoever_sees_what_was_issued_may_wait_for_it(way):
-    bench = bench_of(way)
+@KINDS
+def test_an_operation_that_was_issued_can_be_waited_for(kind):
+    """The queue hears of it first: another thread that sees the count may wait at once."""
+    bench = bench_of(kind)
     stream, seen = bench.streams[0], []
-
-    class Watched(type(stream.queue)):
-        """Nobody can have seen an operation of which the queue has not heard."""
-
-        @property
-        def marked(self):
-            return vars(self)["count"]
-
-        @marked.setter
-        def marked(self, count):
-            vars(self)["count"] = count
-            seen.append(stream.issued < count)
-
-    vars(stream.queue)["count"] = vars(stream.queue).pop("marked")
-    stream.queue.__class__ = Watched
+    watch(stream, lambda count: seen.append(stream.issued < count))
     for _ in range(3):
         bench.build(0, 1).submit()
         stream.advance()
@@ -338,23 +323,26 @@ def test_whoever_sees_what_was_issued_may_wait_for_it(way):
 
 
 @pytest.mark.parametrize("again_on", [1, 2])
-def test_memory_whose_contents_failed_is_ordered_behind_its_allocation(driver, cuda, again_on):
+def test_contents_that_failed_are_made_again(driver, cuda, again_on):
+    """In other memory: that of the first try goes back behind the work that it may have."""
     streams, calls = [cuda.new_stream() for _ in range(3)], []
 
     def initialise(tensor, stream):
-        calls.append(stream)
+        calls.append(tensor.storage)
+        tw.fill(tensor, 1).submit(stream)
         if len(calls) == 1:
             raise OSError("there is no assembler")
-        tw.fill(tensor, 1).submit(stream)
 
     tensor = fill_by(8, f32, initialise)
     with pytest.raises(OSError, match="no assembler"):
         tw.fill(tensor, 3).submit(streams[1])
+    assert tensor.storage.is_lazy
     driver.log.clear()
-    tw.fill(tensor, 3).submit(streams[again_on])
-    names = [entry[0] for entry in driver.calls("wait", "fill")]
-    assert names == [*(["wait"] if again_on == 2 else []), "fill", "fill"]
-    assert tensor.numpy().tolist() == [3.0] * 8
+    tw.fill(tensor[:4], 3).submit(streams[again_on])
+    assert [entry[0] for entry in driver.calls("wait", "fill")] == ["fill", "fill"]
+    assert tensor.storage not in calls
+    assert tensor.address not in (calls[0].address, 0)
+    assert tensor.numpy().tolist() == [3.0] * 4 + [1.0] * 4
 
 
 def test_a_fill_that_failed_is_made_again_in_order(driver, cuda, monkeypatch):

@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 from interrupt_points import Interrupt, InterruptPoints
-from interrupted_worlds import PROGRAMS, World, check
-from ready_bench import Bench, Launch, Newcomers, Ready
-from runtime_doubles import reads, writes
-from tilewright.runtime.ops.work import WorkOp
+from interrupted_worlds import PROGRAMS, TOLD, World, check, sequence
+from launch_bench import Bench, Bound, Planned
+from runtime_doubles import writes
 
 import tilewright as tw
 from tilewright.errors import LaunchError
@@ -67,6 +66,36 @@ def test_an_exception_at_a_point_of_a_program(program, device):
             check(world)
         except Exception as error:
             raise AssertionError(f"interrupted at {points.where}, point {at}") from error
+
+
+def _read(world):
+    try:
+        return world.z.numpy()[0], world.x.numpy()[0]
+    except TOLD as error:
+        assert "interrupted" in str(error)  # noqa: PT017
+        return None
+
+
+def test_a_sequence_has_run_as_a_whole_or_not_at_all(device):
+    """Or its readers are told, also of those that would have been written by a later launch."""
+    world, at, told = World(device), 0, 0
+    while True:
+        for tensor in (world.z, world.x):
+            tw.fill(tensor, at).sync()
+        points = InterruptPoints(at)
+        with suppress(Interrupt), points:
+            sequence(world)
+        found = _read(world)
+        whole = (at + 1, 2 * (at + 1))
+        assert found in (None, (at, at), whole), points.where
+        told += found is None
+        check(world)
+        if points.where is None:
+            break
+        at += 1
+    assert found == whole
+    assert at > 50
+    assert told > 0
 
 
 # --- one by one -----------------------------------------------------------------------------------
@@ -228,11 +257,11 @@ def launch_two(bench):
 
 
 @pytest.mark.parametrize("act", [launch, launch_two])
-@pytest.mark.parametrize("way", [Ready, Newcomers, None], ids=["again", "new", "long"])
-def test_an_exception_at_a_point_of_a_launch(way, act):
-    """On the short ways, too; where only the driver knows whether it was put, it is not trusted."""
+@pytest.mark.parametrize("kind", [Bound, Planned, None], ids=["bound", "plan", "once"])
+def test_an_exception_at_a_point_of_a_launch(kind, act):
+    """Where only the driver knows whether the launch was put, its output is not trusted."""
     for at in itertools.count():
-        bench = Bench(0, way)
+        bench = Bench(0, kind)
         for _ in range(3):
             act(bench)
         bench.device.stream.sync()
@@ -242,14 +271,12 @@ def test_an_exception_at_a_point_of_a_launch(way, act):
         if points.where is None:
             break
         assert is_free(bench.device.lock)
-        assert not bench.device.changes
+        assert bench.device.busy is None
         for number, tensor in enumerate(bench.tensors):
             with suppress(LaunchError):
                 tensor.numpy()
                 continue
-            accesses = (writes(tensor), reads(bench.tensors[number - 1]))
-            work = Launch(bench.function, (tensor, bench.tensors[number - 1]))
-            WorkOp("mix", bench.device, accesses, work, None).submit()
+            bench.build_once(tensor, bench.tensors[number - 1], writes).submit()
         act(bench)
         act(bench)
         bench.device.synchronize()

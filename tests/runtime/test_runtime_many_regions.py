@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ready_bench import Bench, Newcomers, Ready
+from launch_bench import Bench, Bound, Planned
 from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 ROWS = 40  # more than are kept before it is looked whether they have passed
@@ -60,23 +59,22 @@ def test_rows_of_one_tensor(lib, cuda, rows, is_zipped):
     tw.synchronize()
 
 
-@pytest.mark.parametrize("kind", [Ready, Newcomers])
-def test_zips_that_never_run_leave_nothing_to_keep(kind):
+@pytest.mark.parametrize("kind", [Bound, Planned])
+def test_zips_that_never_run_leave_no_use(kind):
     bench = Bench(0, kind)
     bench.build(0, 1).submit()
-    storage = bench.tensors[0].storage
+    timelines = [tensor.storage.timeline for tensor in bench.tensors]
+    before = [[*timeline.uses] for timeline in timelines]
     for _ in range(100):
         tw.zip(bench.build(0, 1), bench.build(2, 3)).close()
-    assert len(storage._writes) < 32
-    assert all(use.fence.count for use in storage._writes)
+    assert [timeline.uses for timeline in timelines] == before
+    assert [timeline.held for timeline in timelines] == [None] * 4
 
 
-def test_what_is_bridged_is_like_nothing_before(lib):
+def test_ranges_that_a_third_bridges_share_their_timeline():
     whole = torch.zeros(3 * SIZE)
     parts = [tw.from_dlpack(whole[:SIZE]), tw.from_dlpack(whole[2 * SIZE :])]
-    groups = [part.storage._group for part in parts]
-    before = {group.shift for group in groups}
-    bridge = tw.from_dlpack(whole)
-    shift = bridge.storage._group.shift
-    assert shift > max(before)
-    assert next(foreign_ranges._first_shifts) - shift == max(before) - min(before)
+    first, second = (part.storage.timeline for part in parts)
+    assert first.last() is not second.last()
+    bridge = tw.from_dlpack(whole).storage.timeline
+    assert first.last() is second.last() is bridge.last()

@@ -1,28 +1,27 @@
-"""Parameters lie in one place for all launches; one in the middle of another has its own.
-
-The collector may run between packing and the driver's call, and a finaliser may launch.
-"""
+"""Parameters lie in one place for all launches of a function, one behind the other."""
 
 from __future__ import annotations
 
 import pytest
-from ready_bench import Bench, Newcomers
-from tilewright.runtime.ops.newcomers import NewcomerOp
+from launch_bench import Bench, Bound, Planned, build
 
 from tilewright.backends.cuda.external import CudaExternalFunction
 from tilewright.backends.cuda.module import POINTER
-from tilewright.errors import DriverError
+from tilewright.errors import DriverError, LaunchError
 from tilewright.runtime.devices.function import LaunchShape
 
 PTX = b".version 7.8\n.target sm_80\n"
 
 
 def by_plan(bench):
-    work = Newcomers(bench.device, bench.function, None)
+    work = Planned(bench.device, bench.function, None)
+    return lambda z, x: build(work, (bench.tensors[z], bench.tensors[x])).submit()
 
+
+def by_bound_launch(bench):
     def submit(z, x):
         tensors = (bench.tensors[z], bench.tensors[x])
-        NewcomerOp().build(work, tensors, None, depth=1).submit()
+        build(Bound(bench.device, bench.function, tensors), tensors).submit()
 
     return submit
 
@@ -44,34 +43,35 @@ def by_external_kernel(bench):
     return submit
 
 
-UNDISTURBED = [(by_work, "launch")]  # no finaliser runs in it
-WAYS = [(by_plan, "launch"), (by_external_kernel, "launch_shape")]
+OPERATIONS = [by_plan, by_bound_launch, by_work]
+WAYS = [*((way, "launch") for way in OPERATIONS), (by_external_kernel, "launch_shape")]
 
 
 def mix(values, z, x):
     values[z] = values[z] * 3 + values[x] + 1
 
 
-@pytest.mark.parametrize(("way", "name"), WAYS)
-def test_a_finaliser_may_make_the_same_launch_on_other_tensors(way, name, monkeypatch):
+@pytest.mark.parametrize("way", OPERATIONS)
+def test_a_launch_in_the_middle_of_another_leaves_its_parameters(way, monkeypatch):
     bench = Bench(0, None)
-    submit, call, left = way(bench), getattr(bench.driver, name), [(2, 3)]
+    submit, call, left = way(bench), bench.driver.launch, [(2, 3)]
 
     def collected(*args):
         if left:
-            submit(*left.pop())
+            with pytest.raises(LaunchError, match="is in the middle of mix"):
+                submit(*left.pop())
         call(*args)
 
-    monkeypatch.setattr(bench.driver, name, collected)
+    monkeypatch.setattr(bench.driver, "launch", collected)
     values = [0.0, 1.0, 2.0, 3.0]
     for z, x in ((0, 1), (1, 3)):
         submit(z, x)
         mix(values, z, x)
-    mix(values, 2, 3)
+    assert not left
     assert [tensor.numpy()[0] for tensor in bench.tensors] == values
 
 
-@pytest.mark.parametrize(("way", "name"), WAYS + UNDISTURBED)
+@pytest.mark.parametrize(("way", "name"), WAYS)
 def test_a_launch_that_fails_leaves_the_next_one_parameters(way, name, monkeypatch):
     bench = Bench(0, None)
     submit = way(bench)

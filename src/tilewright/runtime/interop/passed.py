@@ -8,6 +8,7 @@ allocator finds the wrapper of the tensor before, and with it the launches that 
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 from tilewright.errors import InternalError
@@ -35,6 +36,7 @@ _TORCH = TorchLibrary(None)
 # By address, dtype, shape and strides, as torch has them.
 WRAPPERS: dict[tuple[Any, ...], Tensor] = {}
 _kinds: set[type] = set()  # of tensors that have wrappers
+atexit.register(WRAPPERS.clear)  # modules are taken apart later, and finalisers need them
 
 
 class PassedStorage(ForeignStorage):

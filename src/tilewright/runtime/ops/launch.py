@@ -455,9 +455,19 @@ class LaunchOp(SingleOp[T]):
         """Record work that an exception has interrupted: behind the driver's call it counts."""
         if isinstance(error, Exception) or (not is_put and is_begun):
             self._count = 0
-            self._borrow.record_refused(stream, error)  # perhaps not as a whole
+            self._outcome = self._borrow.record_refused(stream, error)  # perhaps not as a whole
         elif is_put:
             insist(partial(self._record, stream, causes))
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its work is on a stream, perhaps not as a whole."""
+        return bool(self._count) or self._outcome is not None
+
+    def refuse(self, stream: Stream, error: BaseException) -> None:
+        """Record its uses as those of a failed submission, if it has not begun."""
+        if not self.is_begun:
+            self._outcome = self._borrow.record_refused(stream, error)
 
     def _capture(self, stream: Stream) -> None:
         """Put the work into a graph that another library captures; it leaves no use."""

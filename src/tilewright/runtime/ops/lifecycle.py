@@ -204,9 +204,12 @@ class Runnable(ABC, Generic[T]):
         return chosen
 
     def abandon(self, error: BaseException) -> None:
-        """Remember why it could not be submitted; another thread may have done so meanwhile."""
+        """Remember why it could not be submitted; another thread may have done so meanwhile.
+
+        In the middle of another call it stays as it is: that is why it was refused.
+        """
         with self.device.lock:
-            if self._state in (State.BUILT, State.TAKEN):
+            if self.device.busy is None and self._state in (State.BUILT, State.TAKEN):
                 self.give_back()
                 self._state, self._error = State.FAILED, self._reason(error)
 
@@ -260,6 +263,7 @@ class Runnable(ABC, Generic[T]):
     def take(self) -> None:
         """Become part of another operation, which alone runs it from now on."""
         with self.device.lock:
+            check_idle(self.device)
             self.check_built()
             self._state = _TAKEN
 

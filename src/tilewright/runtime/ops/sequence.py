@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from tilewright.runtime.devices.stream import Stream
@@ -19,6 +20,7 @@ from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, Role, uses_of
 from tilewright.runtime.order.critical import critical
+from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Use
 
 __all__ = ["Launch", "SequenceOp", "build_sequence"]
@@ -131,12 +133,33 @@ class SequenceOp(SingleOp[T]):
 
     def put(self, stream: Stream) -> None:
         """Put all launches on a stream."""
+        try:
+            for one in self._launches:
+                one.put(stream)
+            self._end()
+        except BaseException as error:
+            insist(partial(self._end_interrupted, stream, error))
+            raise
+
+    def _end(self) -> None:
+        """End where the launches end."""
         for one in self._launches:
-            one.put(stream)
             fence = one.fence
             if fence is not None:
                 self._ends.add(fence)
                 self._stream, self._count = fence.stream, fence.count
+
+    def _end_interrupted(self, stream: Stream, error: BaseException) -> None:
+        """Record launches that an exception has interrupted: one that has begun fails as a whole.
+
+        All of them count if the last one does, as for a single launch.
+        """
+        launches = self._launches
+        if launches[-1].fence is not None:
+            self._end()
+        elif any(one.is_begun for one in launches):
+            for one in launches:
+                one.refuse(stream, error)
 
     def give_back(self) -> None:
         """Give the borrow back. The device's lock is held."""

@@ -12,7 +12,7 @@ from tilewright.runtime.interop.streams import library_streams
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.lifecycle import Ends, State, Steps
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.order.critical import reentered
+from tilewright.runtime.order.critical import critical, reentered
 from tilewright.runtime.order.failure import Fence, Outcome
 
 __all__ = ["SingleOp"]
@@ -130,12 +130,27 @@ class SingleOp(DeviceOp[T]):
             ends.add(fence)
         return self.hand_over()
 
+    def close(self) -> None:
+        """Give the borrows back without running; nothing happens to a submitted operation."""
+        critical(self.device, self.label, self._close)
+
+    def _close(self) -> None:
+        if self._state is _BUILT:
+            self.give_back()
+            self._state = State.CLOSED
+
     def abandon(self, error: BaseException) -> None:
         """Remember why it could not be submitted; a signal may have raised behind that, though."""
         with self.device.lock:
-            is_put = self._count and (self._outcome is None or self._outcome.error is None)
-            if is_put and not isinstance(error, Exception) and self._state in (_BUILT, _TAKEN):
-                self.give_back()
-                self._state = _SUBMITTED
-            else:
-                super().abandon(error)
+            if self.device.busy is None:  # or nothing changes, as this is in the middle of a call
+                critical(self.device, self.label, self._abandon, error)
+
+    def _abandon(self, error: BaseException) -> None:
+        if self._state is not _BUILT and self._state is not _TAKEN:
+            return
+        is_put = self._count and (self._outcome is None or self._outcome.error is None)
+        self.give_back()
+        if is_put and not isinstance(error, Exception):
+            self._state = _SUBMITTED
+        else:
+            self._state, self._error = State.FAILED, self._reason(error)

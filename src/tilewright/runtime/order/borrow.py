@@ -177,10 +177,12 @@ class Borrow:
             else:
                 timeline.last().record(use, stream, count, outcome)
 
-    def record_refused(self, stream: Stream, error: BaseException) -> None:
+    def record_refused(self, stream: Stream, error: BaseException) -> Outcome:
         """Move all uses to a submission that failed, perhaps behind the driver's call."""
         count = stream.advance()
-        self.record(stream, count, Outcome.refused(stream, count, error))
+        outcome = Outcome.refused(stream, count, error)
+        self.record(stream, count, outcome)
+        return outcome
 
 
 def uses_of(tensors: Iterable[Handle], roles: Iterable[Role]) -> tuple[Use, ...]:
