@@ -43,9 +43,8 @@ from tilewright.lang.builtin import Builtin
 from tilewright.runtime.devices.context import UNUSUAL
 from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
-from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.memory.tensor import Tensor, make_use
 from tilewright.runtime.ops.launch import LaunchOp
-from tilewright.runtime.order.timeline import Use
 from tilewright.runtime.text_functions import define
 
 __all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
@@ -163,11 +162,6 @@ def _wrapper(value: Any) -> Tensor | None:
         return None
 
 
-def _use(tensor: Tensor, writes: bool) -> Use:
-    """The use of a tensor by a launch, when it is first needed."""
-    return tensor.use(writes=writes)
-
-
 def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """Those that were given by name, or have a default."""
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
@@ -187,7 +181,7 @@ _NAMES: dict[str, Any] = {
     "_Tensor": Tensor,
     "_given": _given,
     "_named": _named,
-    "_use": _use,
+    "_use": make_use,
     "_wrapper": _wrapper,
     "_unusual": UNUSUAL,
     "_MANY": MANY,

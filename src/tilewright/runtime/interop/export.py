@@ -126,7 +126,7 @@ class Export(OnlyOne):
             roles = (Role(Mode.READ if self.read_only else Mode.UPDATE, ""),)
             site = site_outside(_CONSUMERS)
             uses, work = uses_of((self.tensor,), roles), _Exported(roles)
-            self._holder = _Hold(work, (self.tensor,), uses, site.code, site.instruction)
+            self._holder = _Hold.of(work, (self.tensor,), uses, site)
             critical(device, "an export", self._holder.acquire, device)
             storage.materialise(device.stream)
 

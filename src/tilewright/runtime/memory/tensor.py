@@ -37,7 +37,7 @@ from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Fence
 from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Tensor", "cast_tensor", "move", "new_output", "new_tensor"]
+__all__ = ["Tensor", "cast_tensor", "make_use", "move", "new_output", "new_tensor"]
 
 _serials = itertools.count(1)
 _SERIALS = 1 << 16  # that are remembered by address and spec; with more, all are forgotten
@@ -109,10 +109,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     def use(self, *, writes: bool) -> Use:
         """The use of its region by operations that write it, or read it; made once."""
         use = self._writing if writes else self._reading
-        if use is None:
-            use = Use(self.storage.timeline, self.region, writes=writes)
-            _set(self, "_writing" if writes else "_reading", use)
-        return use
+        return make_use(self, writes) if use is None else use
 
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
@@ -338,6 +335,10 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return f"<tensor {self.dtype.label}[{extents}] on {self.device.name}{lazy}>"
 
 
+_set_reading = Tensor.__dict__["_reading"].__set__  # a handle is sealed
+_set_writing = Tensor.__dict__["_writing"].__set__
+
+
 class _Unsealed(Tensor):
     """What a handle is while it is made: its fields can be set."""
 
@@ -362,6 +363,13 @@ class _MovedTensor(Tensor):
 
     def __repr__(self) -> str:
         return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
+
+
+def make_use(tensor: Tensor, writes: bool) -> Use:
+    """The first use of a tensor by operations that write it, or read it."""
+    use = Use(tensor.storage.timeline, tensor.region, writes)
+    (_set_writing if writes else _set_reading)(tensor, use)
+    return use
 
 
 def new_tensor(

@@ -166,8 +166,7 @@ class LaunchOp(SingleOp[T]):
         depth: int = 2,
     ) -> LaunchOp[Any]:
         """Hold the tensors, for a call that is so many calls up, or further."""
-        self._state = _CLOSED
-        self.label = label = work.label
+        self.label, self._state = work.label, _CLOSED
         self.device = device = work.device
         self._chosen = self._outcome = None
         self._result, self._count = result, 0
@@ -180,7 +179,9 @@ class LaunchOp(SingleOp[T]):
         if code is not work.caller:
             frame = user_frame_above(frame)
             work.caller = code = frame.f_code
-        self._borrow = borrow = Borrow(work, tensors, uses, code, frame.f_lasti)
+        self._borrow = borrow = Borrow()
+        borrow.work, borrow.tensors, borrow.uses = work, tensors, uses
+        borrow.code, borrow.instruction = code, frame.f_lasti
         if work.foreign:
             self._check_written()
         with device.lock:
@@ -190,7 +191,7 @@ class LaunchOp(SingleOp[T]):
                 if device.deferred or device.forked:
                     device.check_open()
                     device.settle_deferred()
-                device.busy = label
+                device.busy = self.label
                 for use in uses:
                     timeline = use.timeline
                     if timeline.held is None and timeline.stream is not None:
@@ -220,7 +221,7 @@ class LaunchOp(SingleOp[T]):
         self._chosen = self._outcome = None
         self._result = GONE
         self._work, self._arrays, self._count = work, arrays, 0
-        self._borrow = Borrow(work, tensors, uses, site.code, site.instruction)
+        self._borrow = Borrow.of(work, tensors, uses, site)
         if work.foreign:
             self._check_written()
         return self
@@ -276,18 +277,68 @@ class LaunchOp(SingleOp[T]):
                     self._borrow.release()
         return self
 
-    def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the library whose arrays these are."""
-        if self._state is not _BUILT:
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream (by default the current one) without waiting."""
+        device, work = self.device, self._work
+        chosen = stream if stream is not None else self._chosen
+        if chosen is None and not work.foreign and not device.current.said:
+            chosen = device.default
+        if chosen.__class__ is not Stream or chosen.device is not device:
             self.check_built()
-        if stream is None:
-            stream = self._chosen
-            device = self.device
-            if stream is None and not self._work.foreign and not device.current.said:
-                stream = device.default
-        if stream.__class__ is Stream and stream.device is self.device:
-            return stream
-        return super().choose_stream(stream)
+            chosen = self.choose_stream(stream)
+        try:
+            if not work.is_compiled:
+                self.compile()
+            if not chosen.may_be_sole:
+                chosen.make_room()
+            self.put_once(chosen)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        return self
+
+    def put_once(self, stream: Stream) -> None:  # noqa: C901, PLR0912 (a call costs ten steps)
+        """Put the work on a stream, unless another call was faster."""
+        device, work, borrow = self.device, self._work, self._borrow
+        with device.lock:
+            if device.busy is not None:
+                raise reentered(device)
+            if device.deferred:
+                device.settle_deferred()
+            if stream.has_loose_ends:
+                stream.settle(ask=False)
+            uses, is_put = borrow.uses, False
+            if not (stream.is_plain and uses) or work.foreign or work.check or UNUSUAL.said:
+                super().put_once(stream)
+                return
+            for use in uses:
+                if use.timeline.stream is not stream:
+                    super().put_once(stream)
+                    return
+            # The sole stream of all tensors: there is nothing to wait for, and nothing can fail.
+            try:
+                device.busy = self.label
+                work.launch(stream, borrow.tensors)
+                is_put = True
+                self._stream = stream
+                stream.queue.marked = self._count = count = stream.issued + 1
+                stream.issued = count
+                for use in uses:
+                    timeline = use.timeline
+                    if use.stream is stream:
+                        use.count = count
+                    else:
+                        timeline.put_on_sole(use, stream, count)
+                    if timeline.held is borrow:
+                        timeline.held = None
+                    else:
+                        timeline.release(borrow)
+                borrow.tensors, borrow.uses, self._state = (), (), _SUBMITTED
+            except BaseException as error:
+                self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
+                raise
+            finally:
+                device.busy = None
 
     def give_back(self) -> None:
         """Give the borrow back. The device's lock is held."""
@@ -433,7 +484,8 @@ class LaunchOp(SingleOp[T]):
             else:
                 self._record(stream, causes)
         except BaseException as error:
-            self._end_interrupted(stream, causes, error, is_put, stream.queue.tail is not tail)
+            is_begun = stream.queue.tail is not tail
+            self._end_interrupted(stream, causes, error, is_put=is_put, is_begun=is_begun)
             raise
 
     def _record(self, stream: Stream, causes: tuple[Outcome, ...]) -> None:
@@ -449,6 +501,7 @@ class LaunchOp(SingleOp[T]):
         stream: Stream,
         causes: tuple[Outcome, ...],
         error: BaseException,
+        *,
         is_put: bool,
         is_begun: bool,
     ) -> None:

@@ -84,9 +84,7 @@ class SequenceOp(SingleOp[T]):
             roles += work.roles
         self._launches = tuple(made)
         work_of_all = _Borrowing(first.label, tuple(roles))
-        self._borrow = borrow = Borrow(
-            work_of_all, tuple(tensors), tuple(uses), site.code, site.instruction
-        )
+        self._borrow = borrow = Borrow.of(work_of_all, tuple(tensors), tuple(uses), site)
         with device.lock:
             device.check_open()
             device.settle_deferred()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.memory.regions import Region
@@ -68,19 +68,22 @@ class Borrow:
 
     state = "has not been run: submit, sync or await it, or close it"
 
-    def __init__(
-        self,
-        work: Borrowing,
-        tensors: tuple[Handle, ...],
-        uses: tuple[Use, ...],
-        code: CodeType,
-        instruction: int,
-    ) -> None:
-        self.work = work
-        self.tensors = tensors
-        self.uses = uses
-        self.code = code  # with the instruction: the user's call
-        self.instruction = instruction
+    # No constructor: operations set all of these, which saves Python a call.
+    work: Borrowing
+    tensors: tuple[Handle, ...]
+    uses: tuple[Use, ...]
+    code: CodeType  # with the instruction: the user's call
+    instruction: int
+
+    @classmethod
+    def of(
+        cls, work: Borrowing, tensors: tuple[Handle, ...], uses: tuple[Use, ...], site: Site
+    ) -> Self:
+        """The borrow of some work, built at a site."""
+        made = cls()
+        made.work, made.tensors, made.uses = work, tensors, uses
+        made.code, made.instruction = site.code, site.instruction
+        return made
 
     @property
     def label(self) -> str:

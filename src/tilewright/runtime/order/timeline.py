@@ -37,7 +37,7 @@ class Use(Fence):
 
     __slots__ = ("region", "timeline", "writes")
 
-    def __init__(self, timeline: Timeline, region: Region, *, writes: bool) -> None:
+    def __init__(self, timeline: Timeline, region: Region, writes: bool) -> None:
         self.timeline = timeline
         self.region = region
         self.writes = writes
@@ -195,7 +195,7 @@ class Timeline:
     def put(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
         """The same without graphs: theirs is recorded so."""
         if outcome is None and self.stream is stream:
-            self._put_on_sole(use, stream, count)
+            self.put_on_sole(use, stream, count)
             return
         kept = self._superseded(use, stream, count)
         listed = {id(other) for other in kept}
@@ -210,13 +210,16 @@ class Timeline:
         if outcome is None:
             self._find_sole(stream)
 
-    def _put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
+    def put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
         """Record a use where the order on the stream is the order of all uses."""
         if use.stream is stream:
             use.count = count
             return
         uses = self.uses
         use.stream, use.count, use.timeline = stream, count, self
+        if len(uses) < _NEAR:
+            uses.append(use)
+            return
         for at in range(max(0, len(uses) - _NEAR), len(uses)):
             other = uses[at]
             if other.region is use.region and other.writes is use.writes:
