@@ -308,7 +308,8 @@ class LaunchOp(SingleOp[T]):
             if stream.has_loose_ends:
                 stream.settle(ask=False)
             uses, is_put = borrow.uses, False
-            if not (stream.is_plain and uses) or work.foreign or work.check or UNUSUAL.said:
+            is_plain = stream.is_plain if not work.foreign else self._follows(stream)
+            if not (is_plain and uses) or work.check or UNUSUAL.said:
                 super().put_once(stream)
                 return
             for use in uses:
@@ -333,6 +334,8 @@ class LaunchOp(SingleOp[T]):
                         timeline.held = None
                     else:
                         timeline.release(borrow)
+                if work.foreign:
+                    self._tell_libraries(stream, stream)
                 borrow.tensors, borrow.uses, self._state = (), (), _SUBMITTED
             except BaseException as error:
                 self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
@@ -402,6 +405,30 @@ class LaunchOp(SingleOp[T]):
         else:
             self._run_foreign(stream, theirs)
 
+    def _follows(self, stream: Stream) -> bool:
+        """Whether all arrays are torch's, which works on this stream now and captures nothing."""
+        tensors, foreign = self._borrow.tensors, self._work.foreign
+        for number in foreign:
+            if self._array(number) is None or not tensors:
+                return False
+        if not tensors or self._library_streams() != (stream,):
+            return False
+        if not stream.is_plain and stream.queue.is_capturing():
+            return False
+        for number in foreign:
+            tensors[number].storage.check_there(self._arrays[number])
+        return True
+
+    def _tell_libraries(self, stream: Stream, theirs: Stream | None) -> None:
+        """Tell libraries of writes, and keep arrays that they may free too early."""
+        work, tensors = self._work, self._borrow.tensors
+        for number in work.foreign:
+            array, storage = self._array(number), tensors[number].storage
+            if work.roles[number].mode.writes:
+                storage.note_write(array)
+            if array is not None and stream is not theirs:
+                storage.keep(array, stream, theirs)
+
     def _array(self, number: int) -> Any:
         """The torch tensor that a wrapper stands for; None for any other tensor."""
         return self._arrays[number] if self._arrays else None
@@ -429,12 +456,7 @@ class LaunchOp(SingleOp[T]):
         for number in work.foreign:
             tensors[number].storage.check_there(self._array(number))
         self._run(stream)
-        for number in work.foreign:
-            array, storage = self._array(number), tensors[number].storage
-            if work.roles[number].mode.writes:
-                storage.note_write(array)
-            if array is not None:
-                storage.keep(array, stream, theirs[0] if theirs else None)
+        self._tell_libraries(stream, theirs[0] if theirs else None)
 
     def _check_written(self) -> None:
         """Refuse to build an operation if a library does not let an output be written now."""
