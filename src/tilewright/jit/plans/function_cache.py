@@ -141,7 +141,7 @@ class Entry:
             return build_sequence(tuple(launches), result, depth + 1)
         work, picked, its_arrays = launches[0]
         uses = uses_of(picked, work.roles)
-        return LaunchOp[Any]().build(work, picked, uses, result, its_arrays, depth + 1)
+        return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
 
     @staticmethod
     def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:

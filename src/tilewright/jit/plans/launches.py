@@ -195,4 +195,4 @@ def _built(work: PlanLaunch | BoundLaunch, call: Call) -> LaunchOp[Any]:
     """The operation for a launch."""
     tensors, _, result, _, arrays = call
     uses = uses_of(tensors, work.roles)
-    return LaunchOp[Any]().build(work, tensors, uses, result, arrays, depth=4)
+    return LaunchOp().build(work, tensors, uses, result, arrays, depth=4)

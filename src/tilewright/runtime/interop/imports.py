@@ -67,8 +67,11 @@ def partition(
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
     wrapper = None if isinstance(array, Tensor) else wrapped(array)
     handle = from_dlpack(array) if wrapper is None else wrapper
-    offsets = None if segments is None else from_dlpack(segments)
-    cut = handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+    if order or prefix or segments is not None:
+        offsets = None if segments is None else from_dlpack(segments)
+        cut = handle.partition(*tile, order=order, prefix=prefix, segments=offsets)
+    else:
+        cut = handle.partition(*tile)
     if wrapper is not None:
         cut._array = array  # noqa: SLF001
     return cut

@@ -283,6 +283,9 @@ class LaunchOp(SingleOp[T]):
         chosen = stream if stream is not None else self._chosen
         if chosen is None and not work.foreign and not device.current.said:
             chosen = device.default
+        if chosen is None and work.foreign:
+            self.check_built()
+            chosen = next(iter(self._library_streams()), None)
         if chosen.__class__ is not Stream or chosen.device is not device:
             self.check_built()
             chosen = self.choose_stream(stream)
@@ -599,4 +602,4 @@ def make_operation(
     check_accesses(accesses, label, device)
     once = _Once(label, device, accesses, work, failure)
     tensors = tuple([access.tensor for access in accesses])
-    return LaunchOp[T]().build(once, tensors, uses_of(tensors, once.roles), result)
+    return LaunchOp().build(once, tensors, uses_of(tensors, once.roles), result)

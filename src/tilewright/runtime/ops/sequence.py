@@ -78,7 +78,7 @@ class SequenceOp(SingleOp[T]):
         roles: list[Role] = []
         for work, some, arrays in launches:
             its_uses = uses_of(some, work.roles)
-            made.append(LaunchOp[Any]().build_part(work, some, its_uses, arrays, site))
+            made.append(LaunchOp().build_part(work, some, its_uses, arrays, site))
             uses += its_uses
             tensors += some
             roles += work.roles
@@ -198,4 +198,4 @@ class _Dropped(NamedTuple):
 
 def build_sequence(launches: tuple[Launch, ...], result: Any, depth: int) -> SequenceOp[Any]:
     """An operation for several launches, for a call that is so many calls up."""
-    return SequenceOp[Any]().build(launches, result, depth + 1)
+    return SequenceOp().build(launches, result, depth + 1)
