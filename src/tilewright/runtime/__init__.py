@@ -12,9 +12,10 @@ from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.memory.tensor import Tensor, move
 from tilewright.runtime.ops.copies import copy, fill
-from tilewright.runtime.ops.launch import LaunchOp, Work, make_operation
+from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.work import Work
 from tilewright.runtime.ops.zip import value, zip_operations
 from tilewright.runtime.order.access import Access, Mode
 

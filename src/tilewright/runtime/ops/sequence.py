@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import Site, user_frame
-from tilewright.runtime.ops.launch import LaunchOp, LaunchWork
+from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.lifecycle import Ends, State
 from tilewright.runtime.ops.single import SingleOp
+from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, Role, uses_of
 from tilewright.runtime.order.critical import critical
