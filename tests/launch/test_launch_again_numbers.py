@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from launch_ways import prepare
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32, f64, i32
@@ -18,15 +19,6 @@ def scaled(z: Mut[f64, B], x: Ref[f64, N], a: f64) -> None:
 @tw.kernel
 def shifted(z: Mut[f32, B], x: Ref[f32, N], n: i32) -> None:
     z.store(x.partition(B)[z.index[0] + n])
-
-
-def prepare(kernel, *args, **kwargs):
-    """Call a kernel until the call is prepared."""
-    for _ in range(3):
-        kernel(*args, **kwargs).sync()
-    operation = kernel(*args, **kwargs)
-    assert type(operation).__name__ == "ReadyOp"
-    operation.close()
 
 
 @pytest.mark.parametrize("values", [(0.0, -0.0), (-0.0, 0.0), (1, 1.0), (0.1, np.float32(0.1))])

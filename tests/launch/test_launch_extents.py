@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launch_ways import way
 
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32, i32
@@ -44,11 +45,6 @@ def product(z: Mapped[f32, BM, BN], x: Ref[f32, M, K], y: Ref[f32, K, N]) -> Non
 def shifted(z: Mut[i32, B], x: Ref[i32, N], by: i32) -> None:
     xs = x.partition(B)
     z.store(xs[z.index[0] + by])
-
-
-def way(operation):
-    ready = getattr(operation, "_ready", None)
-    return "cold" if ready is None else type(ready).__name__.removesuffix("Launch").lower()
 
 
 def ran(operation):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, f32, functions, kernels
+from tilewright import Mut, Ref, f16, f32, kernels
 from tilewright.dims import B, N
-from tilewright.jit.plans import recipes
+from tilewright.jit.plans import function_cache
 from tilewright.jit.plans.choices import CHOICES
 from tilewright.tune import Config, forcing
 
@@ -236,33 +236,33 @@ def test_records_that_change_are_looked_at(monkeypatch):
         monkeypatch.setattr(f"{__name__}.tile", size)
         CHOICES.forget()
         for _ in range(4):
-            operation = combined(x, y, out=z)
-            operation.sync()
-        assert operation.claim[0].plan.grid == (-(-LENGTH // size),)
+            combined(x, y, out=z).sync()
+        operation = combined(x, y, out=z)
+        assert operation.work.plan.grid == (-(-LENGTH // size),)
+        operation.sync()
         check(z, x, y)
         assert len(ran) < 4
         ran.clear()
 
 
-@pytest.mark.parametrize("is_made", [True, False])
-def test_records_that_change_while_a_call_is_prepared(is_made, monkeypatch):
-    x, y, z = drawn(0), drawn(1), None if is_made else tw.zeros((LENGTH,), f32)
-    target = (
-        "tilewright.functions.Remade" if is_made else "tilewright.jit.plans.recipes.PreparedLaunch"
-    )
-    prepare = functions.Remade if is_made else recipes.PreparedLaunch
+def test_records_that_change_while_a_launch_is_bound(monkeypatch):
+    x, y, z = drawn(0), drawn(1), tw.zeros((LENGTH,), f32)
     changes = []
 
-    def change(*given):
-        CHOICES.forget()  # by another thread, say
-        changes.append(given)
-        return prepare(*given)
+    class Changing(function_cache.BoundLaunch):
+        def __init__(self, *given):
+            CHOICES.forget()  # by another thread, say
+            changes.append(given)
+            super().__init__(*given)
 
-    for _ in range(2):
+    monkeypatch.setattr(function_cache, "BoundLaunch", Changing)
+    for _ in range(6):  # until addresses come again
         combined(x, y, out=z).sync()
-        monkeypatch.setattr(target, change)  # the second one is prepared
+        if changes:
+            break
     monkeypatch.undo()
     assert changes
+    ran.clear()
     combined(x, y, out=z).sync()
     assert ran == ["combined"]
 

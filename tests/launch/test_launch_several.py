@@ -120,7 +120,7 @@ def test_tensors_given_twice():
 def test_what_is_held_until_it_runs():
     x, y, z = drawn(0), drawn(1), tw.zeros((LENGTH,), f32)
     operation = product_of_sum(x, y, out=z)
-    with pytest.raises(tw.BorrowError, match=r"added, built at tests.*test_launch_courses.py:\d+"):
+    with pytest.raises(tw.BorrowError, match=r"added, built at tests.*test_launch_several.py:\d+"):
         tw.fill(x, 0)
     operation.close()
     tw.fill(z, 0).sync()
