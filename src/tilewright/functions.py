@@ -133,9 +133,9 @@ class _Calls:
         if self._entries.find(key) is None:
             self._entries.put(key, SEEN)  # most numbers that change are never seen again
         elif alike is not None and not _is_unusual():
-            found = find_entry(made, tensors)
+            found = find_entry(made, tensors, alike)
             if found is None:
-                observe(made, tensors, partial(self._keep, age, key))
+                observe(made, tensors, alike, partial(self._keep, age, key))
             else:
                 self._keep(age, key, found)
         return replaced.given_back(made)
@@ -268,12 +268,13 @@ class _Replaced:
 _OWN = frozenset({Tensor, *_PLAIN})
 
 
-def _wrapper(value: Any) -> Tensor | None:
-    """The wrapper of a torch tensor; None of anything else, and of one that cannot be taken."""
+def _wrapper(value: Any) -> Any:
+    """The wrapper of a torch tensor; anything else, or one that cannot be taken, as it is."""
     try:
-        return wrapped(value)
+        found = wrapped(value)
     except LaunchError:  # the long way says why
-        return None
+        return value
+    return value if found is None else found
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:

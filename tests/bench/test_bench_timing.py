@@ -80,7 +80,7 @@ def test_several_take_turns():
 def test_what_cannot_be_timed_is_refused():
     x = tw.zeros((4,), tw.f32)
     operation = tw.fill(x, 1.0)
-    with pytest.raises(TypeError, match="a callable is timed, and WorkOp is none: write `lambda"):
+    with pytest.raises(TypeError, match="a callable is timed, and LaunchOp is none: write `lambda"):
         do_bench(operation, effort=QUICK)
     operation.close()
     with pytest.raises(ValueError, match="the sequence of callables is empty"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from race_programs import permute_heads
-from tilewright.runtime.ops.work import WorkOp
+from tilewright.runtime.ops.launch import make_operation
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -87,7 +87,7 @@ def racing() -> tw.DeviceOp[Any]:
     x, z = tw.ones((8, 1, 4, 8), f32), tw.zeros((8, 1, 4, 8), f32)
     function = CpuFunction(permute_heads(lambda b, h, m: (h, h, m)))
     accesses = (Access(z, Mode.WRITE, "z"), Access(x, Mode.READ, "x"))
-    return WorkOp("permute_heads", z.device, accesses, Work(function, z, x), z)
+    return make_operation("permute_heads", z.device, accesses, Work(function, z, x), z)
 
 
 def test_a_race_is_raised_by_who_waits():

@@ -154,7 +154,7 @@ def tensors(w):
 
 def sequence(w):
     launches = _launch_of(w.bump_z()), _launch_of(w.twice_x())
-    build_sequence(launches, None, 1).sync()
+    build_sequence(launches, 1, None, 1).sync()
 
 
 def copies(w):

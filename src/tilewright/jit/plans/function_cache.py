@@ -4,12 +4,14 @@ A function of tensors checks its arguments, makes views of them, chooses a confi
 makes outputs, and launches kernels. All of that comes to a list of launches, each a plan and the
 tensors it is for: which of the call's, which parts of them, which that were made for it. The cache
 decides nothing. A function that came to anything else runs as it is written.
+
+An entry holds for tensors of equal specs that alias each other as those of its first call did: two
+are the same, or share no byte. Then views of them overlap as the plans expect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -36,6 +38,7 @@ Tensors = tuple[Tensor | None, ...]
 Pick = Callable[[tuple[Any, ...]], Any]
 _BOUND = 64  # launches of one step at certain addresses, in each of two generations
 _SERIAL = attrgetter("serial")
+_TIMELINE = attrgetter("storage.timeline")
 
 
 class _Part(NamedTuple):
@@ -50,7 +53,6 @@ class _Choice(NamedTuple):
 
     parts: tuple[_Part, ...]  # views, to be added to them
     chosen: Pick
-    apart: tuple[tuple[int, int], ...]  # pairs of which one is written, of different tensors
 
     def pick(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         """The tensors of the launch."""
@@ -64,13 +66,6 @@ class _Choice(NamedTuple):
         """The torch tensors that wrappers among them stand for."""
         picked: tuple[Any, ...] = self.chosen((*arrays, *(arrays[n] for n, _ in self.parts)))
         return picked
-
-    def may_meet(self, picked: tuple[Any, ...]) -> bool:
-        """Whether an output may overlap another tensor."""
-        for one, other in self.apart:
-            if picked[one].storage.timeline is picked[other].storage.timeline:
-                return True
-        return False
 
 
 class _Step:
@@ -102,14 +97,19 @@ class _Step:
 
 
 class Entry:
-    """All launches of a call, for others whose tensors have equal specs."""
+    """All launches of a call, for others whose tensors have equal specs and aliases."""
 
-    __slots__ = ("_give", "_made", "_steps")
+    __slots__ = ("_aliases", "_give", "_held", "_made", "_present", "_steps")
 
-    def __init__(self, steps: tuple[_Step, ...], made: tuple[Mould, ...], give: Pick) -> None:
+    def __init__(
+        self, steps: tuple[_Step, ...], made: tuple[Mould, ...], give: Pick, call: _Call
+    ) -> None:
         self._steps = steps
         self._made = made
         self._give = give
+        self._held = call.held
+        self._aliases = call.aliases
+        self._present = call.present
 
     @property
     def is_current(self) -> bool:
@@ -122,7 +122,9 @@ class Entry:
     def build(
         self, tensors: Tensors, arrays: tuple[Any, ...], depth: int = 3
     ) -> DeviceOp[Any] | None:
-        """The operation; None where an output may overlap another tensor."""
+        """The operation; None where the tensors alias each other in another way."""
+        if not self._holds_for(tensors):
+            return None
         known: tuple[Any, ...] = tensors
         if self._made:
             outputs = tuple(map(new_output, self._made))
@@ -132,16 +134,21 @@ class Entry:
         for step in self._steps:
             choice = step.choice
             picked = choice.pick(known)
-            if choice.apart and choice.may_meet(picked):
-                return None
             its_arrays = choice.pick_arrays(arrays) if arrays else ()
             launches.append(Launch(step.bind(picked), picked, its_arrays))
         result = self._give(self._results(known, arrays))
         if len(launches) > 1:
-            return build_sequence(tuple(launches), result, depth + 1)
+            return build_sequence(tuple(launches), self._held, result, depth + 1)
         work, picked, its_arrays = launches[0]
         uses = uses_of(picked, work.roles)
         return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
+
+    def _holds_for(self, tensors: Tensors) -> bool:
+        """Whether tensors alias each other as those of the first call did."""
+        present = self._present
+        if present.is_plain and len(set(map(_TIMELINE, present.pick(tensors)))) == present.count:
+            return True
+        return aliases(tensors) == self._aliases
 
     @staticmethod
     def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -161,29 +168,62 @@ def aliases(tensors: Tensors) -> tuple[int, ...] | None:
             before = tensors[other]
             if tensor is None or before is None:
                 continue
-            if tensor.serial == before.serial:
+            if tensor.storage.timeline is not before.storage.timeline:
+                continue
+            if tensor.byte_offset == before.byte_offset and tensor.facet is before.facet:
                 first = other
                 break
-            if tensor.storage.timeline is before.storage.timeline:
+            if tensor.region.overlaps(before.region):
                 return None
         found.append(first)
     return tuple(found)
 
 
-def find_entry(operation: DeviceOp[Any], tensors: Tensors) -> Entry | None:
+class _Present(NamedTuple):
+    """The tensors of a call that are there: optional ones may be left out."""
+
+    pick: Pick
+    count: int
+    is_plain: bool  # no two of them are the same
+
+
+class _Call(NamedTuple):
+    """A call as its entry knows it."""
+
+    aliases: tuple[int, ...]
+    present: _Present
+    held: int  # launches whose tensors it holds from the beginning
+
+
+def _call_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Call:
+    places = [number for number, tensor in enumerate(tensors) if tensor is not None]
+    is_plain = bool(places) and alike == tuple(range(len(tensors)))
+    pick = _picking(places) if places else tuple
+    return _Call(alike, _Present(pick, len(places), is_plain), held)
+
+
+def find_entry(
+    operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]
+) -> Entry | None:
     """How the single launch of a call follows from its tensors; None if it does not."""
     known: list[Any] = list(tensors)
     launch = _find_launch(operation)
     if launch is None or not isinstance(operation, LaunchOp):
         return None
     give = _find_result(operation.result, known)
-    choice = None if give is None else _choose(operation.tensors, launch, known, len(tensors))
+    choice = None if give is None else _choose(operation.tensors, known)
     if give is None or choice is None:
         return None
-    return Entry((_Step(launch, choice),), _moulds(known[len(tensors) :]), give)
+    made = _moulds(known[len(tensors) :])
+    return Entry((_Step(launch, choice),), made, give, _call_of(tensors, alike, 1))
 
 
-def observe(operation: DeviceOp[Any], tensors: Tensors, keep: Callable[[Entry], None]) -> None:
+def observe(
+    operation: DeviceOp[Any],
+    tensors: Tensors,
+    alike: tuple[int, ...],
+    keep: Callable[[Entry], None],
+) -> None:
     """Have a chain say what it launches, to `keep`, when all of it has been put on a stream."""
     if type(operation) is not Chain:
         return
@@ -195,7 +235,8 @@ def observe(operation: DeviceOp[Any], tensors: Tensors, keep: Callable[[Entry], 
     give = _find_result(last.function.result, known)
     if give is None or not steps:
         return
-    seen = _Observed(known, len(tensors), give, keep)
+    held = len(tuple(source.parts())) if isinstance(source, Zip) else 1
+    seen = _Observed(known, _call_of(tensors, alike, held), give, keep)
     if seen.add(source):
         todo[:] = [Step(How.THEN, seen.around(step.function)) for step in steps]
         todo += [Step(How.INSPECT, seen.finish), last]
@@ -205,10 +246,10 @@ class _Observed:
     """The launches of a chain so far."""
 
     def __init__(
-        self, known: list[Any], given: int, give: Pick, keep: Callable[[Entry], None]
+        self, known: list[Any], call: _Call, give: Pick, keep: Callable[[Entry], None]
     ) -> None:
         self._known = known  # those that were given, the results, and intermediate ones
-        self._given = given
+        self._call = call
         self._give = give
         self._keep = keep
         self._steps: list[_Step] = []
@@ -238,14 +279,14 @@ class _Observed:
         launch = _find_launch(operation)
         if launch is None or not isinstance(operation, LaunchOp):
             return None
-        choice = _choose(operation.tensors, launch, self._known, self._given)
+        choice = _choose(operation.tensors, self._known)
         return None if choice is None else _Step(launch, choice)
 
     def finish(self, _: object) -> None:
         """All of it has been put on a stream."""
         if not self._is_spoilt:
-            made = _moulds(self._known[self._given :])
-            self._keep(Entry(tuple(self._steps), made, self._give))
+            made = _moulds(self._known[len(self._call.aliases) :])
+            self._keep(Entry(tuple(self._steps), made, self._give, self._call))
 
 
 def _moulds(made: list[Any]) -> tuple[Mould, ...]:
@@ -274,13 +315,10 @@ def _find_result(result: Any, known: list[Any]) -> Pick | None:
     return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
 
 
-def _choose(
-    launched: tuple[Any, ...], launch: PlanLaunch | BoundLaunch, known: list[Any], given: int
-) -> _Choice | None:
+def _choose(launched: tuple[Any, ...], known: list[Any]) -> _Choice | None:
     """How to find the tensors of a launch among those that are known; None if one is none of them.
 
-    Behind the first ones, which were given, all have memory of their own. Tensors that were made
-    for the launch are added to them.
+    Tensors that were made for the launch are added to them.
     """
     memory = {tensor.storage for tensor in known if tensor is not None}
     for tensor in launched:
@@ -294,16 +332,7 @@ def _choose(
     # Parts come last, behind tensors that later launches add.
     numbers = {part: number - len(parts) for number, part in enumerate(parts)}
     picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
-    # Whether two views of one tensor overlap depends on their layouts alone.
-    wholes = [place.number if isinstance(place, _Part) else place for place in places]
-    writes = [role.mode.writes for role in launch.plan.roles]
-    apart = tuple(
-        (one, other)
-        for one, other in combinations(range(len(writes)), 2)
-        if (writes[one] or writes[other]) and wholes[one] != wholes[other]
-        if max(wholes[one], wholes[other]) < given
-    )
-    return _Choice(parts, _picking(picked), apart)
+    return _Choice(parts, _picking(picked))
 
 
 def _is_made_for_it(tensor: Any) -> bool:
@@ -321,10 +350,18 @@ def _find(known: list[Any], launched: Any) -> int | _Part | None:
             continue
         if tensor.byte_offset == launched.byte_offset and tensor.region == launched.region:
             return number
-        if found is None and tensor.dtype is launched.dtype and tensor.storage is launched.storage:
+        if found is None and _is_part(launched, tensor):
             ahead = launched.offset - tensor.offset
             found = _Part(number, Place(launched.shape, launched.strides, ahead))
     return found
+
+
+def _is_part(launched: Any, tensor: Any) -> bool:
+    """Whether all elements of a tensor are some of another's."""
+    if tensor.dtype is not launched.dtype or tensor.storage is not launched.storage:
+        return False
+    inner, outer = launched.region, tensor.region
+    return outer.low <= inner.low and inner.high <= outer.high and outer.covers(inner)
 
 
 def _picking(places: list[Any]) -> Pick:

@@ -91,7 +91,7 @@ class LaunchOp(SingleOp[T]):
         borrow.work, borrow.tensors, borrow.uses = work, tensors, uses
         borrow.code, borrow.instruction = code, frame.f_lasti
         if work.foreign:
-            self._check_written()
+            self.check_written()
         with device.lock:
             if device.busy is not None:
                 raise reentered(device)
@@ -116,12 +116,7 @@ class LaunchOp(SingleOp[T]):
         return self
 
     def build_part(
-        self,
-        work: LaunchWork,
-        tensors: tuple[Handle, ...],
-        uses: tuple[Use, ...],
-        arrays: tuple[Any, ...],
-        site: Site,
+        self, work: LaunchWork, tensors: tuple[Handle, ...], arrays: tuple[Any, ...], site: Site
     ) -> LaunchOp[Any]:
         """Be one launch of a sequence, which holds the tensors."""
         self._state = _TAKEN
@@ -129,10 +124,14 @@ class LaunchOp(SingleOp[T]):
         self._chosen = self._outcome = None
         self._result = GONE
         self._work, self._arrays, self._count = work, arrays, 0
+        uses = uses_of(tensors, work.roles)
         self._borrow = Borrow.of(work, tensors, uses, site)
-        if work.foreign:
-            self._check_written()
         return self
+
+    @property
+    def borrow(self) -> Borrow:
+        """Its tensors and their uses."""
+        return self._borrow
 
     @property
     def site(self) -> Site:
@@ -369,7 +368,7 @@ class LaunchOp(SingleOp[T]):
         self._run(stream)
         self._tell_libraries(stream, theirs[0] if theirs else None)
 
-    def _check_written(self) -> None:
+    def check_written(self) -> None:
         """Refuse to build an operation if a library does not let an output be written now."""
         work, tensors = self._work, self._borrow.tensors
         for number in work.foreign:

@@ -1,6 +1,7 @@
 """Sequences: launches that are known beforehand, one behind the other on one stream.
 
-A sequence holds one borrow for all of its tensors and is submitted as one critical section; its
+A sequence stands for a chain and holds what that does until it is submitted: the tensors of its
+first step. It is submitted in one critical section, in which it holds all of its tensors; its
 launches are single operations that hold nothing themselves.
 """
 
@@ -19,10 +20,9 @@ from tilewright.runtime.ops.lifecycle import Ends, State
 from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.borrow import Borrow, Role, uses_of
+from tilewright.runtime.order.borrow import Borrow, Role
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.insisting import insist
-from tilewright.runtime.order.timeline import Use
 
 __all__ = ["Launch", "SequenceOp", "build_sequence"]
 
@@ -47,7 +47,7 @@ class _Borrowing(NamedTuple):
 class SequenceOp(SingleOp[T]):
     """Several launches: made by `build_sequence`."""
 
-    __slots__ = ("_borrow", "_ends", "_launches", "_site")
+    __slots__ = ("_borrow", "_ends", "_held", "_launches", "_site")
 
     if TYPE_CHECKING:
 
@@ -58,11 +58,14 @@ class SequenceOp(SingleOp[T]):
 
     _borrow: Borrow
     _launches: tuple[LaunchOp[Any], ...]
+    _held: int  # launches of the first step
     _ends: Ends
     _site: Site
 
-    def build(self, launches: tuple[Launch, ...], result: Any, depth: int) -> SequenceOp[Any]:
-        """Hold the tensors of all launches, for a call that is so many calls up, or further."""
+    def build(
+        self, launches: tuple[Launch, ...], held: int, result: Any, depth: int
+    ) -> SequenceOp[Any]:
+        """Hold the tensors of the first launches, for a call that is so many calls up."""
         first = launches[0].work
         device = first.device
         self._state = State.CLOSED
@@ -70,32 +73,44 @@ class SequenceOp(SingleOp[T]):
         self._chosen = self._outcome = None
         self._result = result
         self._count = 0
+        self._held = held
         self._ends = Ends()
         frame = user_frame(depth)
         self._site = site = Site(frame.f_code, frame.f_lasti)
-        made: list[LaunchOp[Any]] = []
-        uses: list[Use] = []
-        tensors: list[Handle] = []
-        roles: list[Role] = []
-        for work, some, arrays in launches:
-            its_uses = uses_of(some, work.roles)
-            made.append(LaunchOp().build_part(work, some, its_uses, arrays, site))
-            uses += its_uses
-            tensors += some
-            roles += work.roles
-        self._launches = tuple(made)
-        work_of_all = _Borrowing(first.label, tuple(roles))
-        self._borrow = borrow = Borrow.of(work_of_all, tuple(tensors), tuple(uses), site)
+        self._launches = made = tuple([LaunchOp().build_part(*one, site) for one in launches])
+        self._borrow = borrow = self._borrow_of(made[:held])
         with device.lock:
             device.check_open()
             device.settle_deferred()
             try:
-                critical(device, self.label, borrow.acquire, device)
+                critical(device, self.label, self._hold, borrow, made[:held])
                 self._state = State.BUILT
             except BaseException:
                 borrow.release()
                 raise
         return self
+
+    def _borrow_of(self, launches: tuple[LaunchOp[Any], ...]) -> Borrow:
+        """One borrow for some launches."""
+        parts = [one.borrow for one in launches]
+        roles = tuple([role for part in parts for role in part.work.roles])
+        tensors = tuple([tensor for part in parts for tensor in part.tensors])
+        uses = tuple([use for part in parts for use in part.uses])
+        return Borrow.of(_Borrowing(self.label, roles), tensors, uses, self._site)
+
+    def _hold(self, borrow: Borrow, launches: tuple[LaunchOp[Any], ...]) -> None:
+        for one in launches:
+            one.check_written()
+        borrow.acquire(self.device)
+
+    def _hold_all(self) -> None:
+        """Hold the tensors of later launches as well, before the first one is put on a stream."""
+        launches = self._launches
+        if len(launches) > self._held:
+            whole = self._borrow_of(launches)
+            self._borrow.release()
+            self._borrow = whole
+            self._hold(whole, launches[self._held :])
 
     @property
     def site(self) -> Site:
@@ -114,7 +129,7 @@ class SequenceOp(SingleOp[T]):
 
     def storages(self) -> Iterable[Storage]:
         """The memory of all its tensors."""
-        return (tensor.storage for tensor in self._borrow.tensors)
+        return (storage for one in self._launches for storage in one.storages())
 
     def compile(self) -> Self:
         """Nothing: that was done before."""
@@ -132,6 +147,7 @@ class SequenceOp(SingleOp[T]):
 
     def put(self, stream: Stream) -> None:
         """Put all launches on a stream."""
+        self._hold_all()
         try:
             for one in self._launches:
                 one.put(stream)
@@ -197,6 +213,11 @@ class _Dropped(NamedTuple):
         self.borrow.forget()
 
 
-def build_sequence(launches: tuple[Launch, ...], result: Any, depth: int) -> SequenceOp[Any]:
-    """An operation for several launches, for a call that is so many calls up."""
-    return SequenceOp().build(launches, result, depth + 1)
+def build_sequence(
+    launches: tuple[Launch, ...], held: int, result: Any, depth: int
+) -> SequenceOp[Any]:
+    """An operation for several launches, for a call that is so many calls up.
+
+    So many of them are its first step, whose tensors it holds until it is submitted.
+    """
+    return SequenceOp().build(launches, held, result, depth + 1)
