@@ -74,9 +74,9 @@ class _Cases(TorchCases):
         """The raw driver call through our bindings."""
         stream = self.z.device.stream
         operation: Any = self.add(self.z.partition(LENGTH), self.x, self.y)
-        (call,) = operation._ready._calls  # noqa: SLF001
+        call, tensors = operation.work.launch, operation.tensors
         operation.close()
-        return lambda: call(stream, ())
+        return lambda: call(stream, tensors)
 
     def partition(self) -> Callable[[], object]:
         z = self.z

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tilewright.runtime.order.alone import alone
 
 import tilewright as tw
 from tilewright.runtime.interop.torch_tensors import TORCH_DTYPES
@@ -40,7 +39,7 @@ def as_torch(tensor: tw.Tensor) -> Any:
     """
     stream = tensor.device.stream
     with tensor.device.lock:
-        alone(tensor.device, tensor.storage.materialise, stream)
+        tensor.storage.materialise(stream)
     stream.sync()
     bits = torch.as_tensor(_Exported(tensor), device="cuda")
     return bits.view(getattr(torch, _NAMES[tensor.dtype]))

@@ -1,20 +1,23 @@
 """Functions of several launches, called again and again on a GPU on paper.
 
-From the fourth call on, all launches are put on the stream at once, unless something is in the way:
-then it is the chain that it was at first.
+The first calls are chains. Later ones come to one sequence, which is put on a stream in one critical
+section, and which holds, orders and refuses what the chain does.
 """
 
 from __future__ import annotations
+
+from threading import Thread
 
 import numpy as np
 import paper_kernels
 import pytest
 from paper_kernels import SIZE, numbers
-from tilewright.runtime.ops.series import Series
 
 import tilewright as tw
 from tilewright import f32
-from tilewright.errors import BorrowError, DriverError
+from tilewright.errors import BorrowError, DriverError, LaunchError
+from tilewright.jit.plans.plan import BoundLaunch
+from tilewright.runtime.ops.sequence import SequenceOp
 
 
 @pytest.fixture
@@ -67,7 +70,7 @@ def x(gpu, thrice):
     for _ in range(6):
         thrice(made).sync()
     operation = thrice(made)
-    assert isinstance(operation, Series)
+    assert isinstance(operation, SequenceOp)
     operation.sync()
     gpu.log.clear()
     return made
@@ -107,32 +110,32 @@ def test_two_at_once(gpu, fork):
         assert b.numpy().tolist() == numbers(2)
         assert c.numpy().tolist() == numbers(6)
         del b, c
-    assert isinstance(operation, Series)
+    assert isinstance(operation, SequenceOp)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_launch_that_is_refused(gpu, thrice, x, number):
     operation = thrice(x)
-    ready, _ = operation._launches[number]
-    launch = ready.launch
+    work = operation._launches[number].work
+    launch = work.launch
 
     def refused(*_):
         raise DriverError("no")
 
-    ready.launch = refused
+    work.launch = refused
     try:
         with pytest.raises(DriverError, match="no"):
             operation.submit()
     finally:
-        ready.launch = launch
+        work.launch = launch
     assert names(gpu).count("launch") == number
     with pytest.raises(DriverError, match="no"):
         operation.sync()
     assert thrice(x).sync().numpy().tolist() == numbers(3)
-    tw.fill(x, 1.0).sync()  # nobody holds it
+    tw.fill(x, 1.0).sync()  # nothing holds it
 
 
-def test_on_another_stream_it_is_a_chain(cuda, thrice, x):
+def test_on_another_stream(cuda, thrice, x):
     gpu_stream = cuda.new_stream()
     for _ in range(3):
         assert thrice(x).sync_on(gpu_stream).numpy().tolist() == numbers(3)
@@ -149,12 +152,12 @@ def pair(fork):
 
 
 @pytest.mark.parametrize("is_first", [False, True])
-def test_what_a_later_step_reads_is_held_by_somebody_else(fork, pair, is_first):
-    """As for a chain: whoever writes it, and has not said when, is in the way when it is put."""
+def test_a_later_step_reads_a_tensor_that_another_operation_holds(fork, pair, is_first):
+    """As for a chain: a built writer of it is in the way when the sequence is submitted."""
     x, y = pair
     built = [tw.fill(y, 1.0)] if is_first else []
     operation = fork(x, y)
-    assert isinstance(operation, Series)
+    assert isinstance(operation, SequenceOp)
     built = built or [tw.fill(y, 1.0)]
     with pytest.raises(BorrowError, match="fill"):
         operation.submit()
@@ -162,7 +165,7 @@ def test_what_a_later_step_reads_is_held_by_somebody_else(fork, pair, is_first):
     assert fork(x, y).sync()[1].numpy().tolist() == numbers(6)
 
 
-def test_what_a_later_step_reads_is_written_elsewhere(gpu, cuda, fork, one_more, pair):
+def test_a_later_step_reads_a_tensor_that_is_written_elsewhere(gpu, cuda, fork, one_more, pair):
     x, y = pair
     gpu.patient = True
     one_more(y.partition(SIZE), tensor(1)).submit(cuda.new_stream())
@@ -175,12 +178,12 @@ def test_what_a_later_step_reads_is_written_elsewhere(gpu, cuda, fork, one_more,
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 @pytest.mark.parametrize("which", [0, 1])
-def test_whoever_comes_behind_it_elsewhere_waits(gpu, cuda, fork, one_more, pair, times, which):
+def test_work_behind_it_elsewhere_waits(gpu, cuda, fork, one_more, pair, times, which):
     gpu.patient = True
     for _ in range(times):
         fork(*pair).submit()
     operation = fork(*pair)
-    assert isinstance(operation, Series)
+    assert isinstance(operation, SequenceOp)
     operation.submit()
     gpu.log.clear()
     other = cuda.new_stream()
@@ -227,7 +230,7 @@ def test_others_that_were_built_meanwhile(thrice, x, order):
     built = thrice(x), thrice(x)
     for which in order:
         assert built[which].sync().numpy().tolist() == numbers(3)
-    tw.fill(x, 1.0).sync()  # nobody holds it
+    tw.fill(x, 1.0).sync()  # nothing holds it
 
 
 @pytest.mark.parametrize("calls", [1, 8])
@@ -243,117 +246,110 @@ def test_while_a_graph_is_recorded(fork, one_more, calls):
             operation.submit()
 
 
-# --- what comes in between ------------------------------------------------------------------------
-
-
-class Ended:
-    """Something that does as it likes when it ends."""
-
-    def __init__(self, act):
-        self.act = act
-
-    def __del__(self):
-        self.act()
-
-
-def test_what_a_submission_ends_may_build_an_operation(cuda, thrice, x):
-    y, built = tensor(), []
-    operation = thrice(x)
-    with cuda.lock:
-        cuda.stream.keep(Ended(lambda: built.append(tw.fill(y, 1.0))))
-        cuda.stream.advance()
-    cuda.stream.queue.completed()
-    assert operation.sync().numpy().tolist() == numbers(3)
-    with pytest.raises(BorrowError):
-        tw.fill(y, 2.0)
-    built.pop().close()
-    tw.fill(x, 1.0).close()  # nobody holds it
-
-
-def test_a_finaliser_may_launch_between_two_launches(cuda, gpu, fork, monkeypatch):
-    """The collector runs where it likes; here it writes what the second step reads, elsewhere."""
+@pytest.mark.parametrize("calls", [1, 8])
+def test_a_tensor_of_a_later_step_may_be_read_and_written_before_it_runs(fork, one_more, calls):
+    """The first step alone holds its tensors, however often the function was called."""
     x, y = tensor(), tensor(5)
-    for _ in range(8):
+    for _ in range(calls):
         fork(x, y).sync()
-    operation, launch, elsewhere = fork(x, y), gpu.launch, cuda.new_stream()
-    assert isinstance(operation, Series)
+    operation = fork(x, y)
+    assert isinstance(operation, SequenceOp) == (calls > 1)
+    one_more(y.partition(SIZE), tensor(1)).sync()
+    assert y.numpy().tolist() == numbers(2)
+    assert operation.sync()[1].numpy().tolist() == numbers(3)
+
+
+def test_memory_of_outputs_that_are_dropped_comes_back(gpu, thrice, x):
+    """The free list gives the same addresses again, and the launches are bound to them."""
+    addresses = set()
+    for number in range(12):
+        operation = thrice(x)
+        if number > 4:
+            assert [type(one.work) for one in operation._launches] == [BoundLaunch] * 3
+        result = operation.sync()
+        addresses.add(result.address)
+        assert result.numpy().tolist() == numbers(3)
+        del operation, result
+    assert len(addresses) <= 3
+    assert gpu.calls("allocate", "free") == []
+
+
+# --- in the middle of it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_calls_from_a_finaliser_in_the_middle_are_refused(gpu, cuda, fork, pair, number):
+    """The collector runs where it likes; here between a launch and the end of the submission."""
+    operation, refused, y = fork(*pair), [], tensor()
+    work = operation._launches[number].work
+    launch, elsewhere = work.launch, cuda.new_stream()
+    text = r"cuda:0 is in the middle of one_more, which this call has interrupted"
 
     def collected(*given):
-        monkeypatch.setattr(gpu, "launch", launch)
         launch(*given)
-        with pytest.raises(BorrowError):
-            tw.fill(x, 1.0)
-        tw.fill(y, 1.0).submit(elsewhere)
+        for call in (
+            lambda: tw.fill(pair[1], 1.0).submit(elsewhere),
+            lambda: tw.fill(y, 1.0),
+            lambda: fork(*pair),
+            y.numpy,
+        ):
+            with pytest.raises(LaunchError, match=text):
+                call()
+            refused.append(call)
 
-    monkeypatch.setattr(gpu, "launch", collected)
+    work.launch = collected
     gpu.log.clear()
-    operation.submit()
-    assert [entry[0] for entry in gpu.calls("launch", "fill", "wait")] == [
-        "launch", "fill", "launch", "wait", "launch"
-    ]  # fmt: skip
-    assert operation.sync()[1].numpy().tolist() == [2.0] * SIZE
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_finaliser_may_not_write_what_an_earlier_launch_uses(cuda, gpu, fork, pair, number):
-    """The collector runs in the last launch: all of those before hold what they have, too."""
-    operation, refused = fork(*pair), []
-    last, (_, held) = operation._launches[2][0], operation._launches[number]
-    launch, elsewhere = last.launch, cuda.new_stream()
-
-    def collected(*given):
-        launch(*given)
-        for tensor in held:
-            with pytest.raises(BorrowError, match="one_more"):
-                tw.fill(tensor, 1.0).submit(elsewhere)
-            refused.append(tensor)
-
-    last.launch = collected
     try:
         operation.submit()
     finally:
-        last.launch = launch
-    assert refused == list(held)
+        work.launch = launch
+    assert len(refused) == 4
+    assert names(gpu) == ["launch"] * 3
     b, c = operation.sync()
     assert b.numpy().tolist() == numbers(2)
     assert c.numpy().tolist() == numbers(6)
-    assert not cuda.told
-    for tensor in held:
-        tw.fill(tensor, 1.0).close()  # nobody holds it
+    for one in (*pair, y):
+        tw.fill(one, 1.0).sync()  # nothing holds it
 
 
-def test_a_signal_behind_the_last_launch(cuda, gpu, thrice, x, monkeypatch):
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_launch_that_a_signal_interrupts(gpu, cuda, thrice, x, number):
+    """The sequence is given up, and its uses count, as the driver has got the launch."""
     operation = thrice(x)
-    out = operation._launches[2][1][0]
+    work = operation._launches[number].work
+    launch = work.launch
 
-    def interrupted(*_):
-        monkeypatch.undo()
+    def interrupted(*given):
+        launch(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Series, "_leave", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        operation.submit()
-    assert names(gpu) == ["launch"] * 3
-    gpu.log.clear()
-    with pytest.raises(tw.LaunchError, match="the launch was interrupted"):
-        out.numpy()
-    tw.fill(x, 1.0).submit(cuda.new_stream())
+    work.launch = interrupted
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            operation.submit()
+    finally:
+        work.launch = launch
+    assert names(gpu) == ["launch"] * (number + 1)
+    with pytest.raises(LaunchError, match="was given up, as its submission was interrupted"):
+        operation.sync()
+    tw.fill(x, 1.0).submit(cuda.new_stream())  # ordered behind the launches that read it
     assert names(gpu)[-3:] == ["record", "wait", "fill"]
 
 
-def test_two_threads_run_it_once(cuda, gpu, thrice, x):
-    """One of them on another stream, where it is a chain, and the other one comes in between."""
+def test_two_threads_run_it_once(gpu, thrice, x):
+    operation, ran = thrice(x), []
 
-    class Late(Series):
-        __slots__ = ()
+    def submit():
+        try:
+            ran.append(operation.submit())
+        except LaunchError as error:
+            assert "runs once and was submitted already" in str(error)  # noqa: PT017
 
-        def run(self, stream, ends):
-            self.submit()
-            return super().run(stream, ends)
-
-    operation = thrice(x)
-    operation.__class__ = Late
-    with pytest.raises(tw.LaunchError, match="runs once and was submitted already"):
-        operation.submit(cuda.new_stream())
+    threads = [Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ran == [operation]
     assert names(gpu) == ["launch"] * 3
     assert operation.sync().numpy().tolist() == numbers(3)
