@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from race_programs import permute_heads
-from tilewright.runtime.ops.launch import make_operation
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -17,6 +16,7 @@ from tilewright.cli.tour import TOUR, ComparedResult, Runs
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, UndefinedBehaviourError
 from tilewright.runtime.devices.watching import is_watching, require_watchable
+from tilewright.runtime.ops.launch import make_operation
 from tilewright.runtime.order.access import Access, Mode
 
 RUNS = [step for chapter in TOUR for step in chapter.steps if isinstance(step, Runs)]

@@ -1,6 +1,6 @@
 """Functions of several launches, called again and again on a GPU on paper.
 
-The first calls are chains. Later ones come to one sequence, which is put on a stream in one critical
+The first calls are chains. Later ones come to one sequence, which is submitted in one critical
 section, and which holds, orders and refuses what the chain does.
 """
 

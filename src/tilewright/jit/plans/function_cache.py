@@ -202,9 +202,7 @@ def _call_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Call:
     return _Call(alike, _Present(pick, len(places), is_plain), held)
 
 
-def find_entry(
-    operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]
-) -> Entry | None:
+def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]) -> Entry | None:
     """How the single launch of a call follows from its tensors; None if it does not."""
     known: list[Any] = list(tensors)
     launch = _find_launch(operation)
