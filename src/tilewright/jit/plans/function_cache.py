@@ -22,6 +22,7 @@ from tilewright.jit.plans.tables import Table
 from tilewright.runtime.devices.context import UNUSUAL
 from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.moulds import Mould, find_mould
+from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor import Tensor, new_output
 from tilewright.runtime.ops.chain_steps import Given, How, Step
 from tilewright.runtime.ops.launch import LaunchOp
@@ -146,7 +147,7 @@ class Entry:
     def _holds_for(self, tensors: Tensors) -> bool:
         """Whether tensors alias each other as those of the first call did."""
         present = self._present
-        if present.is_plain and len(set(map(_TIMELINE, present.pick(tensors)))) == present.count:
+        if present.is_plain and len(set(map(_TIMELINE, present.pick(tensors)))) == present.number:
             return True
         return aliases(tensors) == self._aliases
 
@@ -183,7 +184,7 @@ class _Present(NamedTuple):
     """The tensors of a call that are there: optional ones may be left out."""
 
     pick: Pick
-    count: int
+    number: int
     is_plain: bool  # no two of them are the same
 
 
@@ -358,7 +359,8 @@ def _is_part(launched: Any, tensor: Any) -> bool:
     """Whether all elements of a tensor are some of another's."""
     if tensor.dtype is not launched.dtype or tensor.storage is not launched.storage:
         return False
-    inner, outer = launched.region, tensor.region
+    inner: Region = launched.region
+    outer: Region = tensor.region
     return outer.low <= inner.low and inner.high <= outer.high and outer.covers(inner)
 
 
