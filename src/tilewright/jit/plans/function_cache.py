@@ -103,14 +103,14 @@ class Entry:
     __slots__ = ("_aliases", "_give", "_held", "_made", "_present", "_steps")
 
     def __init__(
-        self, steps: tuple[_Step, ...], made: tuple[Mould, ...], give: Pick, call: _Call
+        self, steps: tuple[_Step, ...], made: tuple[Mould, ...], give: Pick, pattern: _Pattern
     ) -> None:
         self._steps = steps
         self._made = made
         self._give = give
-        self._held = call.held
-        self._aliases = call.aliases
-        self._present = call.present
+        self._held = pattern.held
+        self._aliases = pattern.aliases
+        self._present = pattern.present
 
     @property
     def is_current(self) -> bool:
@@ -188,19 +188,19 @@ class _Present(NamedTuple):
     is_plain: bool  # no two of them are the same
 
 
-class _Call(NamedTuple):
-    """A call as its entry knows it."""
+class _Pattern(NamedTuple):
+    """What calls of an entry have in common besides specs."""
 
     aliases: tuple[int, ...]
     present: _Present
     held: int  # launches whose tensors it holds from the beginning
 
 
-def _call_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Call:
+def _pattern_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Pattern:
     places = [number for number, tensor in enumerate(tensors) if tensor is not None]
     is_plain = bool(places) and alike == tuple(range(len(tensors)))
     pick = _picking(places) if places else tuple
-    return _Call(alike, _Present(pick, len(places), is_plain), held)
+    return _Pattern(alike, _Present(pick, len(places), is_plain), held)
 
 
 def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]) -> Entry | None:
@@ -214,7 +214,7 @@ def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...
     if give is None or choice is None:
         return None
     made = _moulds(known[len(tensors) :])
-    return Entry((_Step(launch, choice),), made, give, _call_of(tensors, alike, 1))
+    return Entry((_Step(launch, choice),), made, give, _pattern_of(tensors, alike, 1))
 
 
 def observe(
@@ -235,7 +235,7 @@ def observe(
     if give is None or not steps:
         return
     held = len(tuple(source.parts())) if isinstance(source, Zip) else 1
-    seen = _Observed(known, _call_of(tensors, alike, held), give, keep)
+    seen = _Observed(known, _pattern_of(tensors, alike, held), give, keep)
     if seen.add(source):
         todo[:] = [Step(How.THEN, seen.around(step.function)) for step in steps]
         todo += [Step(How.INSPECT, seen.finish), last]
@@ -245,10 +245,10 @@ class _Observed:
     """The launches of a chain so far."""
 
     def __init__(
-        self, known: list[Any], call: _Call, give: Pick, keep: Callable[[Entry], None]
+        self, known: list[Any], pattern: _Pattern, give: Pick, keep: Callable[[Entry], None]
     ) -> None:
         self._known = known  # those that were given, the results, and intermediate ones
-        self._call = call
+        self._pattern = pattern
         self._give = give
         self._keep = keep
         self._steps: list[_Step] = []
@@ -284,8 +284,8 @@ class _Observed:
     def finish(self, _: object) -> None:
         """All of it has been put on a stream."""
         if not self._is_spoilt:
-            made = _moulds(self._known[len(self._call.aliases) :])
-            self._keep(Entry(tuple(self._steps), made, self._give, self._call))
+            made = _moulds(self._known[len(self._pattern.aliases) :])
+            self._keep(Entry(tuple(self._steps), made, self._give, self._pattern))
 
 
 def _moulds(made: list[Any]) -> tuple[Mould, ...]:
