@@ -274,7 +274,7 @@ class TestBorrows:
         ):
             z.numpy()
         for again in (lambda: add(z.partition(16), x, y), lambda: add(x.partition(16), z, y)):
-            with pytest.raises(tw.BorrowError, match="nobody has said which"):
+            with pytest.raises(tw.BorrowError, match="their order is not stated"):
                 again()
         with pytest.raises(tw.BorrowError, match="before the tensor is moved"):
             tw.move(x)

@@ -161,7 +161,7 @@ def test_a_range_that_is_remembered_is_had_again(lib, monkeypatch):
     assert not group.is_left
     assert group in foreign_ranges.RANGES.groups
     operation = lib.launch(kept[0], place, y)
-    with pytest.raises(tw.BorrowError, match="nobody has said which comes first"):
+    with pytest.raises(tw.BorrowError, match="their order is not stated"):
         lib.launch(place[:], x, y)
     operation.close()
 

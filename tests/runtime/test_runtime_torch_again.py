@@ -114,7 +114,7 @@ def test_a_built_operation_holds_every_view_of_the_memory(lib):
         lambda: lib.launch(other, z[:], y),
         lambda: lib.launch(x, other, y),
     ):
-        with refuse("nobody has said which comes first"):
+        with refuse("their order is not stated"):
             again()
     lib.launch(other, x, y).submit()  # two readers do not mind each other
     operation.submit()

@@ -48,8 +48,8 @@ def check_roundable(dtype: type[DType]) -> None:
     """Refuse a dtype to which a number is not rounded without being told how."""
     if dtype is f8e8m0fnu:
         raise LaunchError(
-            "f8e8m0fnu holds powers of two, not zero, and of two next to a number nobody has said"
-            ' which: convert in a kernel, `.astype(tw.f8e8m0fnu, rounding="zero")` or "up"'
+            "f8e8m0fnu holds powers of two, not zero, and numbers between two have no default"
+            ' rounding: convert in a kernel, `.astype(tw.f8e8m0fnu, rounding="zero")` or "up"'
         )
 
 

@@ -1,6 +1,6 @@
-"""What an operation does to the tensors it was given, and the rules inside one operation.
+"""Accesses: the tensors of one operation, each with its mode, and the rules inside one operation.
 
-Any number of readers, or one writer, of a region: within one operation there is no order, so an
+A region has any number of readers, or one writer. Inside one operation there is no order, so an
 output may not overlap any other argument.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Access", "Handle", "Mode", "check_accesses"]
 
 
 class Mode(Enum):
-    """What happens to a region; the members say whether old contents are seen and replaced."""
+    """Mode of an access: whether old contents are read, and whether they are replaced."""
 
     READ = (True, False)
     WRITE = (False, True)
@@ -31,7 +31,7 @@ class Mode(Enum):
 
 
 class Handle(Protocol):
-    """What an access needs to know of a tensor."""
+    """The part of a tensor that an access needs."""
 
     @property
     def storage(self) -> Storage:
@@ -39,7 +39,7 @@ class Handle(Protocol):
 
     @property
     def region(self) -> Region:
-        """Which of them."""
+        """The bytes of the storage that it reaches."""
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -47,31 +47,31 @@ class Handle(Protocol):
 
     @property
     def byte_offset(self) -> int:
-        """Where the first element lies in the storage."""
+        """Byte of the storage at which the first element begins."""
 
     @property
     def address(self) -> int:
-        """Where the first element lies; known from the first submission on."""
+        """Address of the first element; known from the first submission on."""
 
     def use(self, *, writes: bool) -> Use:
         """The use of its region by operations that write it, or read it."""
 
 
 class Access(NamedTuple):
-    """One tensor of an operation. `name` is how messages call it: the parameter's name."""
+    """One tensor of an operation. Messages call it by `name`, the parameter's name."""
 
     tensor: Handle
     mode: Mode
     name: str = ""
 
     def describe(self) -> str:
-        """The parameter's name, or what the tensor is and where it was made."""
+        """The parameter's name, or the tensor's label and the line that made it."""
         storage = self.tensor.storage
         return self.name or f"{storage.label} made at {storage.site}"
 
 
 def check_accesses(accesses: tuple[Access, ...], label: str, device: Device) -> None:
-    """Refuse what no order could make right."""
+    """Refuse accesses that no order of operations makes correct."""
     for position, access in enumerate(accesses):
         home = access.tensor.storage.device
         if home is not device:

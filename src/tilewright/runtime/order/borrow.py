@@ -1,8 +1,7 @@
-"""Borrows: the uses that a built operation holds, and what they are to other operations.
+"""Borrows: the uses that a built operation holds against other operations.
 
-A borrow never refers to its operation, which may be dropped. Any number of readers, or one writer,
-of a region: a second operation that conflicts cannot be built before the first one is submitted or
-closed.
+A borrow never refers to its operation, which may be dropped. A region has any number of readers, or
+one writer: a conflicting operation cannot be built before the first one is submitted or closed.
 """
 
 from __future__ import annotations
@@ -27,38 +26,38 @@ __all__ = ["Borrow", "Borrowing", "Holder", "Role", "refusal", "uses_of"]
 
 
 class Holder(Protocol):
-    """A built operation, a replay or an export, as others see it."""
+    """A built operation, a replay or an export, as messages of other operations name it."""
 
     @property
     def label(self) -> str:
-        """What it does."""
+        """The name of its work."""
 
     @property
     def site(self) -> Site:
-        """Where it was built."""
+        """The line that built it."""
 
     @property
     def state(self) -> str:
-        """Why it still holds its tensors, and the way out."""
+        """The reason why it still holds its tensors, and the way out."""
 
 
 class Role(NamedTuple):
-    """What an operation does to one of its tensors, and how messages call that."""
+    """The mode and the name of one tensor of an operation."""
 
     mode: Mode
     name: str
 
 
 class Borrowing(Protocol):
-    """The part of an operation's work that its borrow is described by."""
+    """The part of an operation's work that messages about its borrow name."""
 
     @property
     def label(self) -> str:
-        """What the operation does."""
+        """The name of the work."""
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """What it does to each tensor."""
+        """The role of each tensor."""
 
 
 class Borrow:
@@ -68,11 +67,11 @@ class Borrow:
 
     state = "has not been run: submit, sync or await it, or close it"
 
-    # No constructor: operations set all of these, which saves Python a call.
+    # No constructor: operations set all of these attributes, which saves a Python call.
     work: Borrowing
     tensors: tuple[Handle, ...]
     uses: tuple[Use, ...]
-    code: CodeType  # with the instruction: the user's call
+    code: CodeType  # with the instruction, the site of the user's call
     instruction: int
 
     @classmethod
@@ -87,16 +86,16 @@ class Borrow:
 
     @property
     def label(self) -> str:
-        """What the operation does."""
+        """The name of the work."""
         return self.work.label
 
     @property
     def site(self) -> Site:
-        """Where it was built."""
+        """The line that built the operation."""
         return Site(self.code, self.instruction)
 
     def acquire(self, device: Device) -> None:
-        """Hold all uses, or none: raises if another borrow conflicts or an input has failed."""
+        """Hold all uses, or none; raises if another borrow conflicts or an input has failed."""
         found = self._find_conflict()
         if found is not None:
             self.release()
@@ -124,7 +123,7 @@ class Borrow:
         return refusal(held, held.name or wanted, self, writes=self.uses[number].writes)
 
     def release(self) -> None:
-        """Give the uses back."""
+        """Release all uses."""
         try:
             self._release()
         except BaseException:
@@ -140,11 +139,11 @@ class Borrow:
                 timeline.last().release(self)
 
     def forget(self) -> None:
-        """Refer to no tensor any more."""
+        """Drop the references to tensors."""
         self.tensors, self.uses = (), ()
 
     def held_against(self, timeline: Timeline, region: Region, *, writes: bool) -> Conflict | None:
-        """The use of a timeline that conflicts with another."""
+        """The first use of a timeline that conflicts with a new one."""
         for number, use in enumerate(self.uses):
             is_there = use.timeline is timeline or use.timeline.last() is timeline
             if is_there and (writes or use.writes) and use.region.overlaps(region):
@@ -152,11 +151,11 @@ class Borrow:
         return None
 
     def holds(self, region: Region) -> bool:
-        """Whether a region is one of its own, also an empty one."""
+        """Whether a use has this region; an empty region counts."""
         return any(use.region is region for use in self.uses)
 
     def upstream(self) -> list[Outcome]:
-        """Unsettled outcomes that its inputs depend on; raises one that has failed."""
+        """Unsettled outcomes that the inputs depend on; raises a failure that is known."""
         found: list[Outcome] = []
         for use, (mode, _) in zip(self.uses, self.work.roles, strict=True):
             timeline = use.timeline
@@ -165,7 +164,7 @@ class Borrow:
         return found
 
     def order(self, stream: Stream) -> None:
-        """Make a stream wait for all uses that must come before these."""
+        """Make a stream wait for all uses that these are ordered behind."""
         for use in self.uses:
             if use.timeline.stream is not stream:
                 use.timeline = timeline = use.timeline.last()
@@ -181,7 +180,7 @@ class Borrow:
                 timeline.last().record(use, stream, count, outcome)
 
     def record_refused(self, stream: Stream, error: BaseException) -> Outcome:
-        """Move all uses to a submission that failed, perhaps behind the driver's call."""
+        """Move all uses to a submission that failed, perhaps after the driver's call."""
         count = stream.advance()
         outcome = Outcome.refused(stream, count, error)
         self.record(stream, count, outcome)
@@ -195,12 +194,12 @@ def uses_of(tensors: Iterable[Handle], roles: Iterable[Role]) -> tuple[Use, ...]
 
 
 def refusal(held: Conflict, name: str, by: Holder, *, writes: bool) -> str:
-    """Why a built operation stands against another, which `by` would be."""
+    """The message of a conflict between a built operation and a new one, `by`."""
     purpose = "writing" if held.writes else "reading"
     wish = "write" if writes else "read"
     first = held.holder
     return (
         f"{first.label}, built at {first.site}, holds {name} for {purpose} and {first.state}"
-        f" ({by.label} at {by.site} would {wish} the same memory, and nobody has said which"
-        " comes first)"
+        f" ({by.label} at {by.site} would {wish} the same memory, and their order"
+        " is not stated)"
     )

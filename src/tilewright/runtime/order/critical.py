@@ -1,9 +1,9 @@
-"""Critical sections: the order of work on a device changes by one call at a time.
+"""Critical sections: one call at a time changes the order of work on a device.
 
 Uses, borrows and stream clocks change in several steps. Other threads wait for the device's lock
 meanwhile. In the same thread Python may run a finaliser or a signal handler between two steps: a
-call of ours from there is refused, always, and changes nothing. Finalisers of this package only
-append to the deferred queue.
+call from there is always refused, and changes nothing. Finalisers of this package only append to
+the deferred queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def critical(
     device: Device, label: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call a function as one critical section, which messages call by this label."""
+    """Call a function as one critical section, named by `label` in messages."""
     with device.lock:
         check_idle(device)
         try:
@@ -36,13 +36,13 @@ def critical(
 
 
 def check_idle(device: Device) -> None:
-    """Refuse a call from within a critical section. The device's lock is held."""
+    """Refuse a call inside a critical section. The device's lock is held."""
     if device.busy is not None:
         raise reentered(device)
 
 
 def reentered(device: Device) -> LaunchError:
-    """The refusal of a call that came in the middle of another."""
+    """The refusal of a call that interrupts a critical section."""
     return LaunchError(
         f"{device.name} is in the middle of {device.busy}, which this call has interrupted, as a"
         " finaliser or a signal handler does, and nothing is built, submitted or read there"

@@ -21,27 +21,28 @@ class DeferredWork(Protocol):
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether it is done from the start if a signal has raised in the middle of it."""
+        """Whether it is repeated from the start after a signal handler has raised in it."""
 
     def settle(self) -> None:
-        """Do it; the device's lock is held."""
+        """Do the work; the device's lock is held."""
 
 
 class DeferredQueue(deque[DeferredWork]):
-    """DeferredWork work of one device. Any thread may append, in the middle of anything."""
+    """Deferred work of one device. Any thread may append at any time."""
 
     __slots__ = ("_interrupted",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._interrupted: DeferredWork | None = None  # the last one that a signal broke off
+        self._interrupted: DeferredWork | None = None  # the last work that an exception broke off
 
     def settle(self, device: Device) -> None:
-        """Do all of it, each as a critical section; nothing inside another. The lock is held."""
+        """Settle all work, each as a critical section; a no-op in another. The lock is held."""
         while self and device.busy is None:
             taken: list[DeferredWork] = []
             try:
-                # One call of C: a signal raises while the work is queued or when it is here.
+                # One call of C: a signal handler raises while the work is queued, or when it is in
+                # `taken`.
                 taken.extend(map(call, (self.popleft,)))
                 device.busy = "deferred work"
                 taken[0].settle()
@@ -52,17 +53,17 @@ class DeferredQueue(deque[DeferredWork]):
                 raise
             finally:
                 device.busy = None
-            del taken  # its finalisers may append more, or launch
+            del taken  # its finalisers may append more work, or launch
 
     def _put_back(self, taken: list[DeferredWork], error: BaseException) -> None:
-        """Queue interrupted work again; work that fails by itself is dropped the second time."""
+        """Queue interrupted work again; work that fails twice by itself is dropped."""
         fails = isinstance(error, Exception) and bool(taken) and taken[0] is self._interrupted
         self._interrupted = taken[0] if taken else None
         self.extendleft([one for one in taken if one.may_be_repeated and not fails])
 
 
 class Postponed:
-    """Queues deferred work when a stream lets go of it: `stream.keep(Postponed(device, work))`."""
+    """Queues deferred work when a stream drops it: `stream.keep(Postponed(device, work))`."""
 
     __slots__ = ("_device", "_work")
 
@@ -71,5 +72,5 @@ class Postponed:
         self._work = work
 
     def __del__(self) -> None:
-        # No lock and no driver here: a stream may be dropped anywhere.
+        # No lock and no driver call: a stream may be dropped at any point.
         self._device.deferred.append(self._work)

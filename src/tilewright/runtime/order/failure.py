@@ -1,13 +1,13 @@
-"""How a submitted operation ended, and who has been told.
+"""Outcomes: how a submitted operation ended, and whether its failure has been raised.
 
-An `Outcome` exists for an operation that can fail while it runs, or that read what such an
-operation wrote; all others leave no trace. It is *settled* once its fence has passed. An operation
-that read from a failed one counts as failed by the same exception; the *root* is the operation
-whose own work failed. All of this happens under the device's lock.
+An `Outcome` exists for an operation that can fail while it runs, or that depends on one; other
+operations have none. It is *settled* once its fence has passed. An operation that read from a
+failed one fails with the same exception; the *root* is the operation whose own work failed.
+Outcomes change under the device's lock.
 
-What is kept of a failure is never raised itself: an exception that was caught refers to the frames
-it went through and to all that they have, and memory that failed would keep that for as long as it
-is known. Whoever asks gets the same exception as the others, as long as one of them has it.
+The stored exception is never raised itself: a caught exception refers to the frames it went through
+and to all their locals, and the memory of a failed operation would keep these alive. A copy is
+raised, and every caller gets the same copy as long as one of them holds it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Fence", "Outcome", "report_unseen"]
 
-# Says how an operation failed, once its fence has passed; None if it did not.
+# Gives the failure of an operation once its fence has passed; None if it succeeded.
 Check = Callable[[], BaseException | None]
 
 
 class Outcome:
-    """The end of one operation, known or not yet."""
+    """The end of one operation; unknown until settled."""
 
     __slots__ = ("_check", "_root", "_told", "causes", "count", "error", "settled", "stream")
 
@@ -40,14 +40,14 @@ class Outcome:
         self.count = count
         self.error: BaseException | None = None
         self._root: Outcome | None = None
-        self._told: ref[BaseException] | None = None  # what somebody was told with, at the root
+        self._told: ref[BaseException] | None = None  # the exception raised to callers, at the root
         self.settled = False
         self._check = check
         self.causes = tuple(causes)
 
     @classmethod
     def refused(cls, stream: Stream, count: int, error: BaseException) -> Outcome:
-        """The end of an operation whose submission itself raised, which its caller has seen."""
+        """The outcome of an operation whose submission raised, which its caller has seen."""
         outcome = cls(stream, count, None, ())
         outcome.settled = True
         if not isinstance(error, Exception):
@@ -60,11 +60,11 @@ class Outcome:
 
     @property
     def root(self) -> Outcome:
-        """Where its failure began: here, or in one that it needed."""
-        return self._root or self  # not to have itself, which only the collector could end
+        """The operation whose own work failed: this one, or one of its causes."""
+        return self._root or self  # a reference to itself would be a cycle for the collector
 
     def settle(self) -> None:
-        """Look how it ended. Its fence has passed, so those of its causes have too."""
+        """Look up how it ended. Its fence has passed, and with it the fences of its causes."""
         # A chain of dependent operations is as long as the user's loop: no recursion.
         stack: list[Outcome] = [self]
         while stack:
@@ -75,7 +75,7 @@ class Outcome:
                 stack.pop().conclude()
 
     def conclude(self) -> None:
-        """Look how it ended, when all causes are settled."""
+        """Look up how it ended. All causes are settled."""
         if self.settled:
             return
         self.settled = True
@@ -88,21 +88,21 @@ class Outcome:
             self.error, self._root = failed.error, failed.root
         elif own is not None:
             self.error = _without_frames(own)
-            if not isinstance(own, StoppedError):  # of which an interrupt has told
+            if not isinstance(own, StoppedError):  # which an interrupt has raised already
                 self.stream.device.unseen.add(self)
         if self.error is not None:
             self.stream.failed.append(self)
 
     def surface(self) -> NoReturn:
-        """Raise the failure to somebody who asked."""
+        """Raise the failure to a caller."""
         assert self.error is not None, "only a failed outcome can surface"
         self.root.stream.device.unseen.discard(self.root)
         raise self.root.exception(self.error).with_traceback(None)
 
     def exception(self, error: BaseException) -> BaseException:
-        """What is raised of this root's failure: the same, as long as anybody has it."""
+        """The exception to raise for this root: the same one as long as a caller holds it."""
         if not isinstance(error, TilewrightError):
-            return error  # a bug, whose frames are the clue
+            return error  # an internal error, whose frames show the cause
         told = None if self._told is None else self._told()
         if told is None:
             told = copy(error)
@@ -126,17 +126,17 @@ class Fence:
         return self.stream.has_passed(self.count)
 
     def is_before(self, other: Fence) -> bool:
-        """Whether another one is further down the same stream."""
+        """Whether another fence is later on the same stream."""
         return self.stream is other.stream and self.count < other.count
 
     @property
     def is_known_to_be_over(self) -> bool:
-        """Whether it could not fail and has passed, without asking the driver."""
+        """Whether it cannot fail and is known to have passed; does not query the driver."""
         return self.outcome is None and self.count <= self.stream.queue.known
 
     @property
     def matters(self) -> bool:
-        """Whether somebody may still have to wait for it or to hear of a failure."""
+        """Whether later work may still have to wait for it or to receive its failure."""
         outcome = self.outcome
         if outcome is not None and (not outcome.settled or outcome.error is not None):
             return True
@@ -144,12 +144,12 @@ class Fence:
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    # A kernel's failure says itself where it happened; for a bug of ours the traceback is the clue.
+    # A kernel's failure names its own line; an internal error is traced by its frames.
     return error.with_traceback(None) if isinstance(error, TilewrightError) else error
 
 
 class _Unseen:
-    """Hands an exception to `sys.unraisablehook` the only portable way: by failing a finaliser."""
+    """Hands an exception to `sys.unraisablehook` portably: by raising it in a finaliser."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -158,11 +158,11 @@ class _Unseen:
         raise self._error
 
     def __repr__(self) -> str:
-        return "<an operation whose failure nobody saw>"
+        return "<an operation whose failure was not observed>"
 
 
 def report_unseen(outcomes: Iterable[Outcome]) -> None:
-    """Give failures that nobody observed to `sys.unraisablehook`."""
+    """Give failures that no call has raised to `sys.unraisablehook`."""
     for outcome in outcomes:
         if outcome.error is not None:
             _Unseen(outcome.error)

@@ -1,8 +1,8 @@
 """Failure records: sixteen words that a kernel can write and the host can read at any time.
 
-A slot is used again only when the last reference to its record is gone; the outcome of an
-operation holds the record until the operation has completed. Dropping one takes no lock, so it may
-happen in a finaliser.
+A slot is reused only when the last reference to its record is gone; the outcome of an operation
+holds the record until the operation has completed. Dropping a record takes no lock, so a finaliser
+may do it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 __all__ = ["RECORD_WORDS", "Allocation", "FailureRecord", "RecordPool", "Slot"]
 
-RECORD_WORDS = 16  # i32; zero in the first says "no failure"
+RECORD_WORDS = 16  # i32; zero in the first word means "no failure"
 
 
 class Allocation(Protocol):
@@ -25,11 +25,11 @@ class Allocation(Protocol):
 
     @property
     def address(self) -> int:
-        """Where it starts, in the device's address space."""
+        """Its start in the device's address space."""
 
 
 class Slot(NamedTuple):
-    """The words as the host sees them, and the memory as a kernel does."""
+    """One record: the words as the host sees them, and the memory as a kernel does."""
 
     words: npt.NDArray[np.int32]
     allocation: Allocation
@@ -46,20 +46,20 @@ class FailureRecord:
 
     @property
     def allocation(self) -> Allocation:
-        """The memory it lies in."""
+        """The memory of its slot."""
         return self._slot.allocation
 
     @property
     def address(self) -> int:
-        """Where a kernel finds it."""
+        """Its address in a kernel."""
         return self._slot.allocation.address
 
     def read(self) -> tuple[int, ...]:
-        """The words as they are now."""
+        """The current words."""
         return tuple(int(word) for word in self._slot.words)
 
     def reset(self) -> None:
-        """Make it say "no failure" again."""
+        """Set the record to "no failure"."""
         self._slot.words[:] = 0
 
     def __del__(self) -> None:
@@ -67,21 +67,21 @@ class FailureRecord:
 
 
 class RecordPool(ABC):
-    """Records of one device; a backend says where new ones come from."""
+    """Records of one device; a backend allocates the slots."""
 
     def __init__(self) -> None:
         self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
 
     @abstractmethod
     def make_slots(self) -> Iterable[Slot]:
-        """Some more slots, all zero."""
+        """New slots, all zero."""
 
     def take(self) -> FailureRecord:
-        """A record that says "no failure". The device's lock is held."""
+        """A record set to "no failure". The device's lock is held."""
         if self._free.empty():
             for slot in self.make_slots():
                 self._free.put(slot)
         record = FailureRecord(self._free.get_nowait(), self._free)
-        if record.read()[0]:  # on the good path nothing is ever written
+        if record.read()[0]:  # written by failures only
             record.reset()
         return record

@@ -1,8 +1,8 @@
-"""Changes that are brought to their end though a signal raises in the middle of them.
+"""Changes that are completed even if a signal handler raises in the middle of them.
 
-What has been begun and cannot be undone is done again from the start, as often as it takes: each of
-its steps does nothing where it has been done before. A change is called plainly, in a `try`, and
-insisted on where that has raised: `except BaseException: insist(change); raise`.
+A change that cannot be undone is repeated from the start until it completes; each of its steps is
+idempotent. The change is called plainly, in a `try`, and insisted on after an exception: `except
+BaseException: insist(change); raise`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _TRIES = 16
 
 
 def insist(change: Callable[[], object]) -> None:
-    """Call something until it comes to its end, whatever signals raise in it meanwhile."""
+    """Call a change until it completes, in spite of exceptions of signal handlers."""
     for left in reversed(range(_TRIES)):
         try:
             change()
         except BaseException:
             if not left:
-                raise  # no signal comes that often
+                raise  # not a signal: the change itself fails
         else:
             return

@@ -1,11 +1,11 @@
-"""Timelines: every use of some bytes, in an order that later work has to keep.
+"""Timelines: the uses of some bytes, which later work is ordered behind.
 
-A *use* is what one handle does to its region: where it was last submitted, and how that may have
-failed. Handles keep their uses, so a repeated launch only moves counts on. A *timeline* is the list
-of uses of one storage, or of a group of overlapping ranges of another library, with the borrows of
-built operations. If all uses are on one stream and none can fail, that is the timeline's *sole
-stream*: work submitted there has nothing to wait for. Everything here happens under the device's
-lock, in a critical section.
+A *use* is one handle reading or writing its region: the stream and count of its last submission,
+and its outcome. Handles keep their uses, so a repeated launch only advances counts. A *timeline* is
+the list of uses of one storage, or of a group of overlapping ranges of another library, with the
+borrows of built operations. If all uses are on one stream and none can fail, that stream is the
+timeline's *sole stream*: work submitted there waits for nothing. Timelines change under the
+device's lock, in a critical section.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["MANY_USES", "Conflict", "Timeline", "Use"]
 
-# Uses of one timeline that are kept apart; more of them on a sole stream become one.
+# Uses of one timeline that are kept apart; a longer list on a sole stream is merged into two.
 MANY_USES = 1024
-_CROWDED = 16  # uses from which passed ones are looked for
-_NEAR = 4  # uses among which one of the same region is looked for
-_SELDOM = 16  # uses after which other streams are asked how far they are
-_NOWHERE: Any = None  # the stream of a use that no timeline lists
+_CROWDED = 16  # length of the list from which completed uses are dropped
+_NEAR = 4  # last uses that are searched for one of the same region
+_SELDOM = 16  # uses after which the progress of other streams is queried
+_NOWHERE: Any = None  # stream of a use that no timeline lists
 
 
 class Use(Fence):
-    """What one handle does to a region, reading or writing; where it was last submitted."""
+    """One handle reading or writing its region, at its last submission."""
 
     __slots__ = ("region", "timeline", "writes")
 
@@ -46,14 +46,14 @@ class Use(Fence):
         self.outcome = None
 
     def copy(self) -> Use:
-        """The same use by another handle."""
+        """The same use for another handle."""
         made = Use(self.timeline, self.region, writes=self.writes)
         made.stream, made.count, made.outcome = self.stream, self.count, self.outcome
         return made
 
 
 class Conflict(NamedTuple):
-    """A region that a built operation holds, against a use that would conflict."""
+    """A region that a built operation holds and a new use conflicts with."""
 
     holder: Holder
     name: str
@@ -72,8 +72,8 @@ class Timeline:
         self.held: Borrow | list[Borrow] | None = None
         self.stream: Stream | None = None  # the sole stream
         self.graphs: list[TimelineAccess] = []
-        self.heir: Timeline | None = None  # that this one has been merged into
-        self._elsewhere = 0  # uses while others were on other streams
+        self.heir: Timeline | None = None  # the timeline that this one has been merged into
+        self._elsewhere = 0  # uses recorded while other uses were on other streams
 
     # --- borrows ---
 
@@ -96,7 +96,7 @@ class Timeline:
             self.held = [held, borrow]
 
     def release(self, borrow: Borrow) -> None:
-        """Take a borrow off, if it is there."""
+        """Remove a borrow, if it is listed."""
         held = self.held
         if held is borrow:
             self.held = None
@@ -107,7 +107,7 @@ class Timeline:
     def conflict(
         self, region: Region, *, writes: bool, by: Borrow | None = None
     ) -> Conflict | None:
-        """A borrow, or a built replay, that stands against another use; `by` itself does not."""
+        """A built replay, or a borrow other than `by`, that conflicts with a use."""
         for access in self.graphs:
             found = access.held_against(region, writes=writes)
             if found is not None:
@@ -122,14 +122,14 @@ class Timeline:
     # --- graphs ---
 
     def join_graph(self, access: TimelineAccess) -> None:
-        """Be used by a graph, whose replays are looked at when a use has to be ordered."""
+        """Add a graph, whose replays are recorded when a use is next ordered."""
         self.catch_up()
         self.stream = None
         self.held = [*self.borrows()]
         self.graphs.append(access)
 
     def leave_graph(self, access: TimelineAccess) -> None:
-        """Be used by a graph no longer."""
+        """Remove a graph."""
         if access in self.graphs:
             self.catch_up()
             self.graphs.remove(access)
@@ -137,38 +137,38 @@ class Timeline:
                 self.held = None
 
     def catch_up(self) -> None:
-        """Record the replays of graphs since the last look."""
+        """Record the replays of graphs that have been submitted since the last call."""
         for access in self.graphs:
             access.catch_up(self)
 
     def dirty(self) -> None:
-        """Make the next replays of all graphs look at this timeline."""
+        """Mark this timeline dirty in all its graphs: their next replays check it."""
         for access in self.graphs:
             access.mark_dirty()
 
     # --- uses ---
 
     def fences(self, region: Region, *, writes: bool) -> list[Use]:
-        """The uses that must come before a new one."""
+        """The uses that a new one is ordered behind."""
         self.catch_up()
         return [use for use in self.uses if (writes or use.writes) and use.region.overlaps(region)]
 
     def points(self, region: Region, *, writes: bool) -> list[Fence]:
-        """The same as points of streams, to be waited for outside of the critical section."""
+        """The same uses as fences, which may be waited for outside of the critical section."""
         uses = self.fences(region, writes=writes)
         return [Fence(use.stream, use.count, use.outcome) for use in uses]
 
     def order(self, stream: Stream, region: Region, *, writes: bool) -> None:
-        """Make a stream wait for the uses that must come before a new one."""
+        """Make a stream wait for the uses that a new one is ordered behind."""
         if self.stream is stream:
             return
         for use in self.fences(region, writes=writes):
             stream.wait_for(use.stream, use.count)
 
     def upstream(self, region: Region, hidden: tuple[Region, ...] = ()) -> list[Outcome]:
-        """Unsettled outcomes that a reader depends on; raises one that is known to have failed.
+        """Unsettled outcomes that a reader depends on; raises a failure that is known.
 
-        Contents in a hidden region are overwritten before the reader comes to it.
+        Contents in a hidden region are overwritten before they are read.
         """
         self.catch_up()
         found: list[Outcome] = []
@@ -187,13 +187,13 @@ class Timeline:
         return found
 
     def record(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
-        """Move a use to a submission that has been ordered behind all that it conflicts with."""
+        """Move a use to a submission that is ordered behind all uses it conflicts with."""
         self.catch_up()
         self.put(use, stream, count, outcome)
         self.dirty()
 
     def put(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
-        """The same without graphs: theirs is recorded so."""
+        """Record a use without the graphs' replays, which are recorded by this themselves."""
         if outcome is None and self.stream is stream:
             self.put_on_sole(use, stream, count)
             return
@@ -201,7 +201,7 @@ class Timeline:
         listed = {id(other) for other in kept}
         dropped = [other for other in self.uses if id(other) not in listed]
         self.stream = None
-        # No calls: a signal raises before all of these or behind them.
+        # No calls: a signal handler raises before all of these assignments or after them.
         use.stream, use.count, use.outcome, use.timeline = stream, count, outcome, self
         self.uses = kept
         for other in dropped:
@@ -211,7 +211,7 @@ class Timeline:
             self._find_sole(stream)
 
     def put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
-        """Record a use where the order on the stream is the order of all uses."""
+        """Record a use on the sole stream, whose order is that of all uses."""
         if use.stream is stream:
             use.count = count
             return
@@ -230,7 +230,7 @@ class Timeline:
         self._thin_out_if_crowded()
 
     def _superseded(self, use: Use, stream: Stream, count: int) -> list[Use]:
-        """The uses without those that a new one makes superfluous, and with it."""
+        """The list of uses with a new one, without those that it supersedes."""
         region = use.region
         kept = [other for other in self.uses if other is not use]
         if use.writes:
@@ -246,12 +246,12 @@ class Timeline:
             if is_before and region.covers(other.region):
                 del kept[at]
                 break
-        if use.stream not in (_NOWHERE, stream):  # read elsewhere before, perhaps still
+        if use.stream not in (_NOWHERE, stream):  # a read on another stream may still be running
             kept.append(use.copy())
         return [*kept, use]
 
     def _find_sole(self, stream: Stream) -> None:
-        """Make a stream the sole one, if all uses are there and none can fail."""
+        """Make a stream the sole one, if all uses are on it and none can fail."""
         if self.graphs or not stream.may_be_sole:
             return
         others = {use.stream for use in self.uses} - {stream}
@@ -262,10 +262,10 @@ class Timeline:
             self.stream = stream
 
     def _forget_passed(self, others: Iterable[Stream]) -> None:
-        """Drop uses elsewhere that are known to be over; now and then other streams are asked."""
+        """Drop uses on other streams that are known to have completed; query these now and then."""
         if self._elsewhere % _SELDOM == 0:
             for other in others:
-                if other.is_plain:  # or to ask could spoil a capture of another library
+                if other.is_plain:  # a query could invalidate another library's capture
                     other.queue.progress()
         self._keep([use for use in self.uses if not use.is_known_to_be_over])
 
@@ -274,14 +274,14 @@ class Timeline:
             self._thin_out()
 
     def _thin_out(self) -> None:
-        """Drop uses that are over. Each doubling of the list asks the driver once for each."""
+        """Drop completed uses; the driver is queried once for each use per doubling of the list."""
         kept = [use for use in self.uses if use.matters]
         if len(kept) >= MANY_USES and self.stream is not None:
             kept = [self._merged(kept, writes=False), self._merged(kept, writes=True)]
         self._keep(kept)
 
     def _merged(self, uses: list[Use], *, writes: bool) -> Use:
-        """One use for all that read, or write, on the sole stream."""
+        """One use for all reads, or all writes, on the sole stream."""
         alike = [use for use in uses if use.writes is writes] or uses[-1:]
         low, high = min(use.region.low for use in alike), max(use.region.high for use in alike)
         made = Use(self, Region.between(low, high), writes=writes)
@@ -296,16 +296,16 @@ class Timeline:
             use.stream = _NOWHERE
 
     def come_after(self, region: Region, stream: Stream) -> None:
-        """Order later uses after all work of a stream, by which another library has written."""
+        """Order later uses after all work of a stream on which another library has written."""
         self.catch_up()
         self.stream = None
         use = Use(self, region, writes=True)
         use.stream, use.count = stream, stream.advance()
-        self.uses = [*self.uses, use]  # supersedes none: nothing says that it came after them
+        self.uses = [*self.uses, use]  # supersedes none: it is not ordered after them
         self.dirty()
 
     def merge(self, other: Timeline) -> None:
-        """Take in the uses and borrows of a timeline whose bytes turned out to overlap."""
+        """Take over the uses and borrows of a timeline whose bytes turned out to overlap."""
         self.catch_up()
         other.catch_up()
         is_new = not self.uses and self.stream is None and not self.graphs
@@ -317,11 +317,11 @@ class Timeline:
         borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
         self.held = borrows if borrows or self.graphs else None
         other.heir = self
-        other.held, other.stream = [], None  # uses of handles come here, and are led on
+        other.held, other.stream = [], None  # handles that still refer to it follow `heir`
         other.uses, other.graphs = [], []
 
     def last(self) -> Timeline:
-        """This timeline, or the one that it has been merged into."""
+        """This timeline, or the one at the end of its chain of heirs."""
         found = self
         while found.heir is not None:
             found = found.heir
