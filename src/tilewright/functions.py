@@ -364,9 +364,9 @@ def _arrays(name: str, kind: _ParameterKind) -> list[str]:
 def _specs(name: str, kind: _ParameterKind) -> list[str]:
     """The spec of each tensor, or the value of another argument."""
     if kind.tensors > 1:
-        items = [f"{name}[{item}].facet" for item in range(kind.tensors)]
+        items = [f"{name}[{item}].spec" for item in range(kind.tensors)]
         return [f"None if {name} is None else {item}" for item in items]
     if kind.is_mixed:
         value = f"({name}.__class__, {name} or (_repr({name}),))"
-        return [f"{name}.facet if {name}.__class__ is _Tensor else {value}"]
-    return [f"None if {name} is None else {name}.facet" if kind.is_optional else f"{name}.facet"]
+        return [f"{name}.spec if {name}.__class__ is _Tensor else {value}"]
+    return [f"None if {name} is None else {name}.spec" if kind.is_optional else f"{name}.spec"]

@@ -11,7 +11,7 @@ from neighbours import X, launched, neighbour_of
 import tilewright as tw
 from tilewright import Const, Cut, DType, Mut, Ref, f8e4m3fn, f32, i32
 from tilewright.dims import B, N, T
-from tilewright.frontend.signature.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpecialization
 
 FACTORS = (1.0, 2.0, (3.0, f32))
 ROOT = math.sqrt(2.0)
@@ -197,8 +197,8 @@ def test_a_dtype_on_the_targets_that_have_it(target):
     def narrowed(z: Mut[f8e4m3fn, B], x: Ref[f32, N]) -> None:
         z.store(x.load_like(z).astype(f8e4m3fn))
 
-    def spec(dtype: type[DType], *tile: int) -> TensorSpec:
-        return TensorSpec(dtype, (True,), 16, (16,), (1,), tile=tile)
+    def spec(dtype: type[DType], *tile: int) -> TensorSpecialization:
+        return TensorSpecialization(dtype, (True,), 16, (16,), (1,), tile=tile)
 
     tensors = (spec(f8e4m3fn, 128), spec(f32))
     made = narrowed.specialized(Specialization(tensors, (("B", 128),), (), target))

@@ -18,7 +18,7 @@ from odd_values import ODD
 from random_syntax import every_form, mutated_module, random_module
 
 import tilewright as tw
-from tilewright.frontend.signature.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpecialization
 
 HEADER = """
 import math
@@ -138,8 +138,8 @@ def loaded(path: Path, text: str) -> list[tw.Kernel]:
     return [value for name, value in vars(module).items() if name.startswith("kernel_")]
 
 
-def _spec(dtype: type[tw.DType], *tile: int) -> TensorSpec:
-    return TensorSpec(dtype, (True,), 16, (16,), (1,), tile=tile)
+def _spec(dtype: type[tw.DType], *tile: int) -> TensorSpecialization:
+    return TensorSpecialization(dtype, (True,), 16, (16,), (1,), tile=tile)
 
 
 SPECIALIZATION = Specialization(

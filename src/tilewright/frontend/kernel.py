@@ -44,7 +44,7 @@ from tilewright.frontend.signature.signature import (
 from tilewright.frontend.signature.specialization import (
     NamedConstant,
     Specialization,
-    TensorSpec,
+    TensorSpecialization,
     describe,
     offsets_name,
 )
@@ -155,7 +155,7 @@ def _annotation(node: ast.FunctionDef, name: str) -> ast.AST:
     return next(argument for argument in arguments if argument.arg == name)
 
 
-def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
+def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpecialization) -> Operand:
     view = _tensor_view(lo, param, spec)
     if isinstance(param, RefParam):
         return RefOperand(param.name, spec, view, param.rank)
@@ -172,7 +172,7 @@ def _tensor(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Operand:
     return segmented_piece(lo, piece, RefOperand(offsets.name, spec.segments, offsets_view, 1))
 
 
-def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpec) -> Value:
+def _tensor_view(lo: Lowering, param: TensorParam, spec: TensorSpecialization) -> Value:
     """The whole tensor, with fixed extents and unit strides in its type."""
     shape = tuple(fixed_extent(lo, param, axis) for axis in range(param.rank))
     strides = tuple(1 if unit else None for unit in spec.unit_strides)

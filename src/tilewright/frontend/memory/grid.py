@@ -12,7 +12,7 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Grid
 from tilewright.frontend.signature.extents import tiles_along
 from tilewright.frontend.signature.signature import MutParam, TensorParam
-from tilewright.frontend.signature.specialization import TensorSpec
+from tilewright.frontend.signature.specialization import TensorSpecialization
 from tilewright.ir.launch_terms import Blocks, GridExtent
 from tilewright.ir.op import Value
 from tilewright.ir.ops.internal import BlockIndex
@@ -32,7 +32,7 @@ def make_grid(lo: Lowering) -> Grid:
     return _placed(lo, (lo.launch_value(Blocks()),))
 
 
-def _owner(lo: Lowering) -> tuple[TensorParam, TensorSpec] | None:
+def _owner(lo: Lowering) -> tuple[TensorParam, TensorSpecialization] | None:
     """The first output with exactly one piece for each block."""
     pairs = zip(lo.signature.tensors, lo.specialization.tensors, strict=True)
     exact = (pair for pair in pairs if isinstance(pair[0], MutParam) and not pair[1].is_prefix)
@@ -40,7 +40,7 @@ def _owner(lo: Lowering) -> tuple[TensorParam, TensorSpec] | None:
 
 
 def _counts_of_output(
-    lo: Lowering, param: TensorParam, spec: TensorSpec
+    lo: Lowering, param: TensorParam, spec: TensorSpecialization
 ) -> tuple[Value | None, ...]:
     counts = [
         None if tile is None else tiles_along(lo, param.name, axis, tile)
@@ -69,7 +69,7 @@ def _placed(
     return Grid(extents, index)
 
 
-def piece_index(lo: Lowering, spec: TensorSpec) -> tuple[Value, ...]:
+def piece_index(lo: Lowering, spec: TensorSpecialization) -> tuple[Value, ...]:
     """The index of this block's piece of an output, one number for each of its axes.
 
     Axes beyond the grid are trailing ones with a single step.

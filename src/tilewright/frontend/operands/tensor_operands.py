@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.frontend.signature.specialization import TensorSpec
+from tilewright.frontend.signature.specialization import TensorSpecialization
 from tilewright.ir.op import Value
 
 __all__ = [
@@ -25,7 +25,7 @@ class TensorOperand:
     """A tensor parameter, or its part at indices of its leading axes."""
 
     name: str
-    spec: TensorSpec
+    spec: TensorSpecialization
     view: Value  # the whole tensor
     rank: int  # without the indexed axes
     leading: tuple[Value, ...] = field(default=(), kw_only=True)  # checked indices

@@ -39,7 +39,7 @@ __all__ = [
     "NamedConstant",
     "PointerSpec",
     "Specialization",
-    "TensorSpec",
+    "TensorSpecialization",
     "arguments_of",
     "describe",
     "offsets_name",
@@ -89,7 +89,7 @@ class NamedConstant:
 
 
 @dataclass(frozen=True)
-class TensorSpec:
+class TensorSpecialization:
     """Facts about one tensor argument that the compiler relies on."""
 
     dtype: type[DType]
@@ -102,7 +102,7 @@ class TensorSpec:
     tile: tuple[int | None, ...] = ()  # of an output; None: the whole axis
     order: tuple[int, ...] = ()  # of an output: axes of the grid, `~axis` for one from its end
     is_prefix: bool = False  # of an output: there may be more pieces than blocks
-    segments: TensorSpec | None = None  # of an output: the offsets that cut its first axis
+    segments: TensorSpecialization | None = None  # of an output: offsets that cut its first axis
     group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
 
     @property
@@ -128,7 +128,7 @@ class PointerSpec:
 class Specialization:
     """One specialisation of a kernel; hashable, as the key of the cache."""
 
-    tensors: tuple[TensorSpec, ...]  # in the order of the signature's tensors
+    tensors: tuple[TensorSpecialization, ...]  # in the order of the signature's tensors
     constants: tuple[tuple[str, Any], ...]  # static dims and Const parameters, by name
     scalars: tuple[type[DType], ...]
     target: str
@@ -196,7 +196,7 @@ def record_argument() -> Argument:
     return Argument(RecordAddress(), scalar(PtrType(Element.I32)), divisor=16)
 
 
-def _tensor_arguments(name: str, spec: TensorSpec) -> list[Argument]:
+def _tensor_arguments(name: str, spec: TensorSpecialization) -> list[Argument]:
     pointer = scalar(PtrType(spec.dtype.element))
     found = [Argument(BaseAddress(name), pointer, divisor=spec.address_divisor)]
     for axis, divisor in enumerate(spec.extent_divisors):

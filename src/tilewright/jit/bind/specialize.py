@@ -10,7 +10,7 @@ from tilewright.frontend.signature.specialization import (
     MAX_EXTENT,
     PointerSpec,
     Specialization,
-    TensorSpec,
+    TensorSpecialization,
     offsets_name,
 )
 from tilewright.jit.bind.binding import Binding
@@ -45,7 +45,7 @@ def _address_divisor(tensor: Tensor) -> int:
     return divisor(tensor.offset * tensor.itemsize or ALIGNMENT)
 
 
-def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
+def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpecialization:
     spec = _plain_spec(binding.tensors[param.name])
     partition = binding.partitions.get(param.name)
     if partition is None:
@@ -61,11 +61,11 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpec:
     )
 
 
-def _plain_spec(tensor: Tensor) -> TensorSpec:
+def _plain_spec(tensor: Tensor) -> TensorSpecialization:
     """What is known of any tensor."""
     wide = any(stride > MAX_EXTENT for stride in tensor.strides)
     runs_along = _unit_strides(tensor)
-    return TensorSpec(
+    return TensorSpecialization(
         dtype=tensor.dtype,
         unit_strides=runs_along,
         address_divisor=_address_divisor(tensor),

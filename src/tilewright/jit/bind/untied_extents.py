@@ -24,7 +24,7 @@ from tilewright.frontend.signature.signature import (
     Signature,
     TensorParam,
 )
-from tilewright.frontend.signature.specialization import Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import Specialization, TensorSpecialization
 from tilewright.frontend.source.capture import SourceFunction
 from tilewright.ir.attributes import Predicate, Signedness
 from tilewright.ir.function import Function
@@ -145,7 +145,7 @@ def _known_in(term: Linear) -> Iterator[LaunchTerm]:
 
 
 def _tied_by_grid(
-    signature: Signature, specs: Mapping[str, TensorSpec], tied: set[Axis]
+    signature: Signature, specs: Mapping[str, TensorSpecialization], tied: set[Axis]
 ) -> Iterator[Axis]:
     """The axes of single elements with a piece for each block, as another one has that is tied."""
     exact = [param for param in signature.mut_outputs if not specs[param.name].is_prefix]
@@ -164,7 +164,7 @@ class _Finder:
         self,
         defined: Mapping[Value, Definition],
         signature: Signature,
-        specs: Mapping[str, TensorSpec],
+        specs: Mapping[str, TensorSpecialization],
     ) -> None:
         self._defined = defined
         self._signature = signature
@@ -276,7 +276,7 @@ class _Finder:
 # --- the way out ----------------------------------------------------------------------------------
 
 
-def _is_cut_alike(spec: TensorSpec, axis: int, read: _Read) -> bool:
+def _is_cut_alike(spec: TensorSpecialization, axis: int, read: _Read) -> bool:
     """Whether tiles of both axes lie at the same places, so that their extents can be equal."""
     own = spec.tile[axis]
     return read.is_plain and (own is None or own == read.tile)
@@ -285,7 +285,7 @@ def _is_cut_alike(spec: TensorSpec, axis: int, read: _Read) -> bool:
 def _way_out(
     source: SourceFunction,
     signature: Signature,
-    spec: TensorSpec,
+    spec: TensorSpecialization,
     name: str,
     axes: Mapping[int, _Read],
 ) -> str:
@@ -314,7 +314,7 @@ def _annotation(
 def _way_out_of_input(
     source: SourceFunction,
     signature: Signature,
-    specs: Mapping[str, TensorSpec],
+    specs: Mapping[str, TensorSpecialization],
     name: str,
     axes: Mapping[int, tuple[Axis, _Read]],
 ) -> str:

@@ -20,7 +20,11 @@ from tilewright.frontend.signature.signature import (
     TensorParam,
     WholeParam,
 )
-from tilewright.frontend.signature.specialization import PointerSpec, Specialization, TensorSpec
+from tilewright.frontend.signature.specialization import (
+    PointerSpec,
+    Specialization,
+    TensorSpecialization,
+)
 from tilewright.jit.bind.constants import constant_of
 from tilewright.jit.bind.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
@@ -73,7 +77,7 @@ def sample_specialization(
 
 def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Specialization]:
     """The same specialisation with one of the outputs cut by offsets, for each that may be."""
-    offsets = TensorSpec(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
+    offsets = TensorSpecialization(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
     for place, param in enumerate(signature.tensors):
         if isinstance(param, MutParam) and param.dims[:1] not in ((), (None,)):  # rows have a tile
             tensors = list(usual.tensors)
@@ -128,14 +132,14 @@ def _customary(axis: int, rank: int) -> int:
 
 def _tensor(
     signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
-) -> TensorSpec:
+) -> TensorSpecialization:
     fixed = _numbers(param.extents, constants)
     extents = [divisor(extent) if extent else LARGEST_DIVISOR for extent in fixed]
     strides = [1]  # of the last axis; each axis before it steps over all that follow
     for extent in reversed(extents[1:]):
         strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
     runs_along = tuple(axis == param.rank - 1 for axis in range(param.rank))
-    return TensorSpec(
+    return TensorSpecialization(
         dtype=_dtype(param.dtype, given),
         unit_strides=runs_along,
         address_divisor=LARGEST_DIVISOR,

@@ -75,7 +75,7 @@ class _Read(NamedTuple):
     array: str = "None"  # the torch tensor that was cut
 
 
-_WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.facet")
+_WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.spec")
 _CUT = "{0}._tensor.{1}, {0}._tiling"
 _WALKED = "{0}.partition._tensor.{1}, {0}.partition._tiling, {0}.max_blocks, {0}.group"
 _VALUE = "{0}.__class__, {0} or _repr({0})"
@@ -85,11 +85,11 @@ _READS: dict[type, _Read] = {
     PointerParam: _WHOLE,
     MutParam: _Read(
         "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
-        _CUT.format("{0}", "serial"), _CUT.format("{0}", "facet"), array="{0}._array",
+        _CUT.format("{0}", "serial"), _CUT.format("{0}", "spec"), array="{0}._array",
     ),
     MappedParam: _Read(
         "{0}.__class__ is _PersistentPartition", "True", "{0}.partition._tensor",
-        _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "facet"),
+        _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "spec"),
         array="{0}.partition._array",
     ),
     ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),

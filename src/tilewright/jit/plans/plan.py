@@ -164,19 +164,17 @@ def make_plan(
         names=tuple(binding.tensors),
         scalar_names=tuple(scalars),
         is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
-        foreign=tuple(
-            n for n, one in enumerate(binding.tensors.values()) if not one.facet.is_owned
-        ),
+        foreign=tuple(n for n, one in enumerate(binding.tensors.values()) if not one.spec.is_owned),
     )
 
 
 def _is_wary(tensor: Tensor, role: Role) -> bool:
-    return role.mode.writes and not tensor.facet.is_disjoint
+    return role.mode.writes and not tensor.spec.is_disjoint
 
 
 def _foreign(binding: Binding) -> tuple[int, ...]:
     tensors = enumerate(binding.tensors.values())
-    return tuple(number for number, tensor in tensors if not tensor.facet.is_owned)
+    return tuple(number for number, tensor in tensors if not tensor.spec.is_owned)
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:

@@ -23,7 +23,7 @@ from tilewright.jit.bind.grid import choose_grid, common_grid
 from tilewright.jit.plans.plan import Number, Plan
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.memory.tensor_spec import Facet
+from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.tilings import Tiling
 from tilewright.runtime.text_functions import define
 
@@ -45,16 +45,16 @@ def kin_of(like: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([_KIN[one.__class__](one) if one.__class__ in _KIN else one for one in like])
 
 
-def _kin_of_facet(facet: Facet) -> tuple[Any, ...]:
+def _kin_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
     """All that a specialisation knows of a tensor."""
     last = 0
     bits: list[Any] = []
-    for extent, stride in zip(facet.shape, facet.strides, strict=True):
+    for extent, stride in zip(spec.shape, spec.strides, strict=True):
         last += (extent - 1) * stride
         bits.append((extent & -extent) & _BITS if stride == 1 else 0)
         bits.append(((stride & -stride) & _BITS, stride == 1, stride > MAX_EXTENT))
     return (
-        facet.dtype, facet.place, facet.device, facet.is_owned, facet.is_disjoint,
+        spec.dtype, spec.place, spec.device, spec.is_owned, spec.is_disjoint,
         last > MAX_EXTENT, *bits,
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ def _kin_of_tiling(tiling: Tiling) -> tuple[Any, ...]:
 
 
 _KIN: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-    Facet: _kin_of_facet,
+    TensorSpec: _kin_of_spec,
     Tiling: _kin_of_tiling,
 }
 

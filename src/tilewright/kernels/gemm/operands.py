@@ -151,13 +151,13 @@ _forms: dict[tuple[Any, ...], ProductForm] = {}
 
 def product(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[MatrixProduct, tw.Tensor]:
     """The product of two tensors of two axes or more, with the tensor of its result."""
-    facet = _facet(a, b, request)
-    form = _forms.get(facet)
+    key = _form_key(a, b, request)
+    form = _forms.get(key)
     if form is None:
         form = _form(a, b, request)
         if len(_forms) >= MOST_FORMS:
             _forms.clear()
-        _forms[facet] = form
+        _forms[key] = form
     see = one_matrix if form.is_one_matrix else batch_of
     result = request.out
     if result is None:
@@ -177,11 +177,11 @@ def product(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Matrix
     return made, result
 
 
-def _facet(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Any, ...]:
+def _form_key(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Any, ...]:
     """The key of a form: layouts of the tensors, and options of the call."""
     operands = (a, b, request.out, request.bias, request.residual)
     # An argument that is no tensor is refused, so it needs no key.
-    alike = [getattr(operand, "facet", operand.__class__) for operand in operands]
+    alike = [getattr(operand, "spec", operand.__class__) for operand in operands]
     return (*alike, request.caller, request.out_dtype, request.activation, *request[6:])
 
 

@@ -1,7 +1,7 @@
 """How a handle is cut into tiles.
 
 A loop that launches cuts its output in the same way every time. So a handle has the tiling that it
-was cut by last, and for a new one the facet has that of those like it; a call that says no more
+was cut by last, and for a new one the spec has that of those like it; a call that says no more
 than the tile again makes a partition and nothing else: to match a call to parameters with names
 takes longer than that.
 """
@@ -12,7 +12,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from tilewright.runtime.memory.partition import Partition
-from tilewright.runtime.memory.tensor_spec import Facet
+from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.tilings import PLAIN_TILINGS, Tiling, check_truth, find_tiling
 from tilewright.runtime.text_functions import define
 
@@ -28,7 +28,7 @@ class Cuttings:
     __slots__ = ("_tiling",)
 
     shape: tuple[int, ...]
-    facet: Facet
+    spec: TensorSpec
     _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
 
     def partition(
@@ -52,7 +52,7 @@ class Cuttings:
 
 
 _set_tiling = Cuttings.__dict__["_tiling"].__set__  # a handle is sealed
-_set_usual = Facet.__dict__["tiling"].__set__
+_set_usual = TensorSpec.__dict__["tiling"].__set__
 
 
 def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
@@ -64,7 +64,7 @@ def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
     if found is None or found.tile != tile:
         found = PLAIN_TILINGS.get((tensor.shape, tile))
         _set_tiling(tensor, found)
-        _set_usual(tensor.facet, found)
+        _set_usual(tensor.spec, found)
     return found
 
 
@@ -83,7 +83,7 @@ def _cut(tensor: Any, tiling: Tiling) -> Partition:
 
 # As Python text, for functions that cut in every launch: a partition by the tile alone.
 CUT = """
-        tiling = {tensor}._tiling or {tensor}.facet.tiling
+        tiling = {tensor}._tiling or {tensor}.spec.tiling
         if not (
             tiling
             and tiling.only

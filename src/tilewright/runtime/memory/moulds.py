@@ -16,7 +16,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.memory.tensor_spec import Facet, find_facet
+from tilewright.runtime.memory.tensor_spec import TensorSpec, find_spec
 
 __all__ = ["Look", "Mould", "find_look", "find_mould"]
 
@@ -30,7 +30,7 @@ class Look(NamedTuple):
     itemsize: int
     begin: int  # the byte of the storage that is the first of it
     region: Region
-    facet: Facet
+    spec: TensorSpec
 
 
 class Mould(NamedTuple):
@@ -55,8 +55,8 @@ def _make_look(
     itemsize = numpy_dtype(dtype).itemsize
     begin = offset * itemsize
     place = begin % _ALIGNMENT  # storages of ours begin at multiples
-    facet = find_facet(dtype, shape, strides, place, device, is_owned)
-    return Look(itemsize, begin, Region.of(shape, strides, begin, itemsize), facet)
+    spec = find_spec(dtype, shape, strides, place, device, is_owned)
+    return Look(itemsize, begin, Region.of(shape, strides, begin, itemsize), spec)
 
 
 def _make_mould(device: Device, shape: tuple[int, ...], dtype: type[DType]) -> Mould:

@@ -25,7 +25,7 @@ from tilewright.runtime.memory.layout import Layout, Place, one_by_one
 from tilewright.runtime.memory.moulds import Look, Mould, find_look, find_mould
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
-from tilewright.runtime.memory.tensor_spec import Facet
+from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.transfers import download
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import Site, user_site
@@ -41,7 +41,7 @@ __all__ = ["Tensor", "cast_tensor", "make_use", "move", "new_output", "new_tenso
 
 _serials = itertools.count(1)
 _SERIALS = 1 << 16  # that are remembered by address and spec; with more, all are forgotten
-_known: dict[tuple[int, Facet], int] = {}
+_known: dict[tuple[int, TensorSpec], int] = {}
 _set = object.__setattr__
 _NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
 
@@ -57,12 +57,12 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         "_writing",
         "byte_offset",
         "dtype",
-        "facet",
         "itemsize",
         "layout",
         "region",
         "serial",
         "shape",
+        "spec",
         "storage",
         "strides",
     )
@@ -76,7 +76,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     byte_offset: int
     region: Region
     layout: Layout
-    facet: Facet  # what it is like, wherever it lies: planned launches are found by it
+    spec: TensorSpec  # what it is like, wherever it lies: planned launches are found by it
     _moved: Site | None
     _parts: dict[Place, Tensor]
     _reading: Use | None  # of operations that read it, once there was one
@@ -88,18 +88,18 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         shape, strides, device = layout.shape, layout.strides, storage.device
         if look is None:
             look = find_look(dtype, shape, strides, layout.offset, device, storage.owns_bytes)
-        itemsize, begin, region, facet = look
+        itemsize, begin, region, spec = look
         _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
         self.storage = storage
         self.dtype = dtype
-        self.serial = _serial_of(storage, facet, begin)
+        self.serial = _serial_of(storage, spec, begin)
         self.shape = shape
         self.strides = strides
         self.itemsize = itemsize
         self.byte_offset = begin
         self.region = region
         self.layout = layout
-        self.facet = facet
+        self.spec = spec
         self._moved = None
         self._parts = _NO_PARTS
         self._reading = self._writing = None
@@ -404,11 +404,11 @@ def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
     return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, look)
 
 
-def _serial_of(storage: Storage, facet: Facet, begin: int) -> int:
+def _serial_of(storage: Storage, spec: TensorSpec, begin: int) -> int:
     """The number of an address and a spec; another one each time where there are no bytes yet."""
     if storage.is_lazy:
         return next(_serials)
-    key = storage.address + begin, facet
+    key = storage.address + begin, spec
     found = _known.get(key)
     if found is None:
         if len(_known) >= _SERIALS:

@@ -19,13 +19,13 @@ from tilewright.runtime.memory.regions import strides_are_disjoint
 if TYPE_CHECKING:
     from tilewright.runtime.memory.tilings import Tiling
 
-__all__ = ["Facet", "find_facet"]
+__all__ = ["TensorSpec", "find_spec"]
 
 _KEPT = 4096  # what is like nothing that was seen lately is found by nobody, and looked at again
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Facet:
+class TensorSpec:
     """Compared by identity: two that are equal may be two after a long time, which is harmless."""
 
     dtype: type[DType]
@@ -45,10 +45,10 @@ def _make(
     place: int,
     device: Device,
     is_owned: bool,
-) -> Facet:
+) -> TensorSpec:
     is_disjoint = strides_are_disjoint(shape, strides)
-    return Facet(dtype, shape, strides, place, device, is_owned, is_disjoint)
+    return TensorSpec(dtype, shape, strides, place, device, is_owned, is_disjoint)
 
 
-# The facet of a handle, by the fields that are not computed.
-find_facet = cast("Callable[..., Facet]", lru_cache(maxsize=_KEPT)(_make))
+# The spec of a handle, by the fields that are not computed.
+find_spec = cast("Callable[..., TensorSpec]", lru_cache(maxsize=_KEPT)(_make))
