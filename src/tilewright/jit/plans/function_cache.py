@@ -21,7 +21,7 @@ from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import Table
 from tilewright.runtime.devices.context import UNUSUAL
 from tilewright.runtime.memory.layout import Place
-from tilewright.runtime.memory.moulds import Mould, find_mould
+from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor import Tensor, new_output
 from tilewright.runtime.ops.chain_steps import Given, How, Step
@@ -103,7 +103,11 @@ class Entry:
     __slots__ = ("_aliases", "_give", "_held", "_made", "_present", "_steps")
 
     def __init__(
-        self, steps: tuple[_Step, ...], made: tuple[Mould, ...], give: Pick, pattern: _Pattern
+        self,
+        steps: tuple[_Step, ...],
+        made: tuple[TensorTemplate, ...],
+        give: Pick,
+        pattern: _Pattern,
     ) -> None:
         self._steps = steps
         self._made = made
@@ -213,7 +217,7 @@ def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...
     choice = None if give is None else _choose(operation.tensors, known)
     if give is None or choice is None:
         return None
-    made = _moulds(known[len(tensors) :])
+    made = _templates(known[len(tensors) :])
     return Entry((_Step(launch, choice),), made, give, _pattern_of(tensors, alike, 1))
 
 
@@ -284,12 +288,12 @@ class _Observed:
     def finish(self, _: object) -> None:
         """All of it has been put on a stream."""
         if not self._is_spoilt:
-            made = _moulds(self._known[len(self._pattern.aliases) :])
+            made = _templates(self._known[len(self._pattern.aliases) :])
             self._keep(Entry(tuple(self._steps), made, self._give, self._pattern))
 
 
-def _moulds(made: list[Any]) -> tuple[Mould, ...]:
-    return tuple(find_mould(one.device, one.shape, one.dtype) for one in made)
+def _templates(made: list[Any]) -> tuple[TensorTemplate, ...]:
+    return tuple(find_tensor_template(one.device, one.shape, one.dtype) for one in made)
 
 
 def _find_launch(operation: DeviceOp[Any]) -> PlanLaunch | BoundLaunch | None:

@@ -18,7 +18,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.foreign import ForeignStorage, Place, Producer
 from tilewright.runtime.memory.layout import Layout, check_shape
-from tilewright.runtime.memory.moulds import find_look
+from tilewright.runtime.memory.layout_templates import find_handle_template
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.order.critical import critical
 
@@ -64,12 +64,12 @@ class Form:
                 f" {self.strides} elements: no memory has so many",
             )  # fmt: skip
         layout = Layout(self.shape, self.strides, offset)
-        look = find_look(self.dtype, self.shape, self.strides, offset, device, False)
-        low, nbytes = look.region.low, look.region.high - look.region.low
+        template = find_handle_template(self.dtype, self.shape, self.strides, offset, device, False)
+        low, nbytes = template.region.low, template.region.high - template.region.low
         allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
         if len(self.places) >= _PLACES:
             self.places = {}
-        found = Place(self, layout, look, allocation)
+        found = Place(self, layout, template, allocation)
         self.places[device, address, producer.read_only] = found
         return found
 
@@ -125,7 +125,7 @@ def adopt(array: ForeignArray) -> Tensor:
         device.check_open()
         device.settle_deferred()
         storage = critical(device, "passing an array", _storage, producer, device, place, array)
-    return Tensor(storage, form.dtype, place.layout, place.look)
+    return Tensor(storage, form.dtype, place.layout, place.template)
 
 
 def _storage(
@@ -133,7 +133,7 @@ def _storage(
 ) -> ForeignStorage:
     made = ForeignStorage(device, producer, place, array.address)
     if array.ready is not None:
-        made.timeline.come_after(place.look.region, array.ready)
+        made.timeline.come_after(place.template.region, array.ready)
     return made
 
 

@@ -14,7 +14,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.ranges import RANGES, Group, Left
 from tilewright.runtime.memory.layout import Layout
-from tilewright.runtime.memory.moulds import Look
+from tilewright.runtime.memory.layout_templates import HandleTemplate
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import user_frame
 from tilewright.runtime.order.failure_records import Allocation
@@ -72,12 +72,14 @@ class Producer:
 class Place:
     """Where arrays of one form lie that begin at one address, one after the other."""
 
-    __slots__ = ("allocation", "form", "layout", "look")
+    __slots__ = ("allocation", "form", "layout", "template")
 
-    def __init__(self, form: Form, layout: Layout, look: Look, allocation: Allocation) -> None:
+    def __init__(
+        self, form: Form, layout: Layout, template: HandleTemplate, allocation: Allocation
+    ) -> None:
         self.form = form
         self.layout = layout
-        self.look = look
+        self.template = template
         self.allocation = allocation
 
 
@@ -92,7 +94,7 @@ class ForeignStorage(Storage):
     _initialiser = None
 
     def __init__(self, device: Device, producer: Producer, place: Place, first: int) -> None:
-        region = place.look.region
+        region = place.template.region
         self.device, self.nbytes, self.label = device, region.high - region.low, place.form.label
         frame = user_frame(_FROM_USERS)
         self._code, self._instruction = frame.f_code, frame.f_lasti
@@ -104,7 +106,7 @@ class ForeignStorage(Storage):
 
     def join_group(self) -> None:
         """Share the timeline of all memory that this range can overlap."""
-        region = self.origin.look.region
+        region = self.origin.template.region
         if region.low == region.high:
             self.timeline = Group(self.device, 0, 0)
         else:
@@ -128,7 +130,7 @@ class ForeignStorage(Storage):
     def check_there(self, array: Any = None) -> None:
         """Refuse to go on if the array has been moved or shrunk since it was passed."""
         del array
-        reason = self.producer.why_not_there(self.first, self.origin.look.region.high)
+        reason = self.producer.why_not_there(self.first, self.origin.template.region.high)
         if reason is not None:
             raise self.refusal(reason)
 

@@ -56,7 +56,7 @@ class PassedStorage(ForeignStorage):
         form = self.origin.form
         needed = array.storage_offset() * form.itemsize + form.reach
         if array.untyped_storage().nbytes() < needed and form.reach:
-            reason = why_too_small(array, self.first, self.origin.look.region.high)
+            reason = why_too_small(array, self.first, self.origin.template.region.high)
             raise self.refusal(reason or MOVED)
 
     def why_not_written(self, array: Any = None) -> str | None:
@@ -133,7 +133,7 @@ def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:
     find_memory(array, form)
     place = find_place(_TORCH, device, form, address)
     storage = critical(device, "passing an array", PassedStorage, device, _TORCH, place, address)
-    made = Tensor(storage, form.dtype, place.layout, place.look)
+    made = Tensor(storage, form.dtype, place.layout, place.template)
     if key is not None:
         if len(WRAPPERS) >= _MANY:
             WRAPPERS.clear()

@@ -22,7 +22,12 @@ from tilewright.runtime.interop.export import Exporting
 from tilewright.runtime.memory.cutting import Cuttings
 from tilewright.runtime.memory.dtypes import memory_dtype
 from tilewright.runtime.memory.layout import Layout, Place, one_by_one
-from tilewright.runtime.memory.moulds import Look, Mould, find_look, find_mould
+from tilewright.runtime.memory.layout_templates import (
+    HandleTemplate,
+    TensorTemplate,
+    find_handle_template,
+    find_tensor_template,
+)
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
 from tilewright.runtime.memory.tensor_spec import TensorSpec
@@ -37,7 +42,7 @@ from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Fence
 from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Tensor", "cast_tensor", "make_use", "move", "new_output", "new_tensor"]
+__all__ = ["Tensor", "make_use", "move", "new_output", "new_tensor", "tensor_of"]
 
 _serials = itertools.count(1)
 _SERIALS = 1 << 16  # that are remembered by address and spec; with more, all are forgotten
@@ -83,12 +88,18 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     _writing: Use | None
 
     def __init__(
-        self, storage: Storage, dtype: type[DType], layout: Layout, look: Look | None = None
+        self,
+        storage: Storage,
+        dtype: type[DType],
+        layout: Layout,
+        template: HandleTemplate | None = None,
     ) -> None:
         shape, strides, device = layout.shape, layout.strides, storage.device
-        if look is None:
-            look = find_look(dtype, shape, strides, layout.offset, device, storage.owns_bytes)
-        itemsize, begin, region, spec = look
+        if template is None:
+            template = find_handle_template(
+                dtype, shape, strides, layout.offset, device, storage.owns_bytes
+            )
+        itemsize, begin, region, spec = template
         _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
         self.storage = storage
         self.dtype = dtype
@@ -376,15 +387,15 @@ def new_tensor(
     device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
 ) -> Tensor:
     """A tensor with a storage of its own, which gets bytes when somebody needs them."""
-    return cast_tensor(find_mould(device, shape, dtype), initialiser)
+    return tensor_of(find_tensor_template(device, shape, dtype), initialiser)
 
 
-def new_output(mould: Mould) -> Tensor:
+def new_output(template: TensorTemplate) -> Tensor:
     """A tensor for a launch to write, on memory of the current stream's free list if there is any.
 
     Then its address is known, and the launch may be one that was bound to it before.
     """
-    device, dtype, nbytes, label, layout, look = mould
+    device, dtype, nbytes, label, layout, handle = template
     stream = device.stream if device.current.said else device.default
     if stream is not None and nbytes and device.busy is None:
         with device.lock:
@@ -394,14 +405,14 @@ def new_output(mould: Mould) -> Tensor:
             if found is not None:
                 storage = Storage(device, nbytes, None, label, FROM_USERS)
                 storage.take_free(found, stream)
-                return Tensor(storage, dtype, layout, look)
-    return cast_tensor(mould)
+                return Tensor(storage, dtype, layout, handle)
+    return tensor_of(template)
 
 
-def cast_tensor(mould: Mould, initialiser: Initialiser | None = None) -> Tensor:
+def tensor_of(template: TensorTemplate, initialiser: Initialiser | None = None) -> Tensor:
     """The same of which everything else is known."""
-    device, dtype, nbytes, label, layout, look = mould
-    return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, look)
+    device, dtype, nbytes, label, layout, handle = template
+    return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, handle)
 
 
 def _serial_of(storage: Storage, spec: TensorSpec, begin: int) -> int:

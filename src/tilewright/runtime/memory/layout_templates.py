@@ -18,13 +18,13 @@ from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor_spec import TensorSpec, find_spec
 
-__all__ = ["Look", "Mould", "find_look", "find_mould"]
+__all__ = ["HandleTemplate", "TensorTemplate", "find_handle_template", "find_tensor_template"]
 
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _MOST_BYTES = (1 << 63) - 1  # that can be counted
 
 
-class Look(NamedTuple):
+class HandleTemplate(NamedTuple):
     """A handle, but for its memory."""
 
     itemsize: int
@@ -33,7 +33,7 @@ class Look(NamedTuple):
     spec: TensorSpec
 
 
-class Mould(NamedTuple):
+class TensorTemplate(NamedTuple):
     """A tensor that has a storage to itself, before it has one."""
 
     device: Device
@@ -41,34 +41,40 @@ class Mould(NamedTuple):
     nbytes: int
     label: str
     layout: Layout
-    look: Look
+    handle: HandleTemplate
 
 
-def _make_look(
+def _make_handle_template(
     dtype: type[DType],
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     offset: int,
     device: Device,
     is_owned: bool,
-) -> Look:
+) -> HandleTemplate:
     itemsize = numpy_dtype(dtype).itemsize
     begin = offset * itemsize
     place = begin % _ALIGNMENT  # storages of ours begin at multiples
     spec = find_spec(dtype, shape, strides, place, device, is_owned)
-    return Look(itemsize, begin, Region.of(shape, strides, begin, itemsize), spec)
+    return HandleTemplate(itemsize, begin, Region.of(shape, strides, begin, itemsize), spec)
 
 
-def _make_mould(device: Device, shape: tuple[int, ...], dtype: type[DType]) -> Mould:
+def _make_tensor_template(
+    device: Device, shape: tuple[int, ...], dtype: type[DType]
+) -> TensorTemplate:
     label = f"{dtype.label}[{', '.join(map(str, shape))}]"
     layout, nbytes = Layout.packed(shape), prod(shape) * numpy_dtype(dtype).itemsize
     if nbytes > _MOST_BYTES:
         raise LaunchError(f"a tensor of {label} would have {nbytes} bytes: no memory has so many")
-    look = find_look(dtype, shape, layout.strides, 0, device, True)
-    return Mould(device, dtype, nbytes, label, layout, look)
+    handle = find_handle_template(dtype, shape, layout.strides, 0, device, True)
+    return TensorTemplate(device, dtype, nbytes, label, layout, handle)
 
 
 # By dtype, shape, strides and offset in elements, the device, and whether the memory is ours.
-find_look = cast("Callable[..., Look]", lru_cache(maxsize=4096)(_make_look))
+find_handle_template = cast(
+    "Callable[..., HandleTemplate]", lru_cache(maxsize=4096)(_make_handle_template)
+)
 # By the device, a shape that has been checked, and a dtype.
-find_mould = cast("Callable[..., Mould]", lru_cache(maxsize=1024)(_make_mould))
+find_tensor_template = cast(
+    "Callable[..., TensorTemplate]", lru_cache(maxsize=1024)(_make_tensor_template)
+)
