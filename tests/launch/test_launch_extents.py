@@ -183,7 +183,7 @@ def test_what_is_kin_needs_one_specialisation(one, other, places):
         shape, strides = zip(*axes, strict=True)
         storage = tw.zeros((1,), f32, device=device).storage
         handle = tw.Tensor(storage, f32, Layout(shape, strides, place))
-        return families.kin_of((handle.spec,)), specialize._plain_spec(handle)
+        return families.polymorphic_key((handle.spec,)), specialize._plain_spec(handle)
 
     (kin, spec), (kin_too, spec_too) = map(facet_and_spec, (one, other), places)
     if kin == kin_too:

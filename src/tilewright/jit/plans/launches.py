@@ -17,7 +17,7 @@ from tilewright.frontend.signature.signature import Signature
 from tilewright.jit.bind.binding import Binding
 from tilewright.jit.plans.call_reader import MANY, SEEN, Call, Known, Readers, Seen, make_readers
 from tilewright.jit.plans.plan import BoundLaunch, Plan, PlanLaunch
-from tilewright.jit.plans.polymorphic import Family, kin_of
+from tilewright.jit.plans.polymorphic import PolymorphicPlan, polymorphic_key
 from tilewright.jit.plans.tables import Table
 from tilewright.runtime.devices.context import UNUSUAL
 from tilewright.runtime.interop.imports import as_tensor
@@ -40,12 +40,12 @@ _OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, typ
 class Launches:
     """What is remembered of the calls of one kernel with one set of hints."""
 
-    __slots__ = ("_bound", "_families", "_like", "_parameters", "_plans", "_same", "call")
+    __slots__ = ("_bound", "_like", "_parameters", "_plans", "_polymorphic", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
         self._bound: Table[BoundLaunch | Seen] = Table(MANY)
         self._plans: Table[PlanLaunch] = Table(_PLANNED)
-        self._families: Table[Family] = Table(_PLANNED)
+        self._polymorphic: Table[PolymorphicPlan] = Table(_PLANNED)
         self._parameters = call
         nothing = Readers(None, _nothing, _nothing)
         known = Known(self._bound, self._plans, self._planned)
@@ -77,7 +77,7 @@ class Launches:
         self, grid: tuple[int, ...] | None, like: tuple[Any, ...], call: Call
     ) -> PlanLaunch | None:
         """A plan for a call that differs from one that was made before in extents."""
-        family = self._families.find((grid, kin_of(like)))
+        family = self._polymorphic.find((grid, polymorphic_key(like)))
         if family is None:
             return None
         plan = family.plan_for(grid, call[0], call[2])
@@ -158,7 +158,9 @@ class Launches:
         self._plans.put(key, PlanLaunch(plan))
         grid, like = key
         if plan.blocks:  # where none runs, less is decided
-            self._families.put((grid, kin_of(like)), Family(plan, binding, self._parameters))
+            self._polymorphic.put(
+                (grid, polymorphic_key(like)), PolymorphicPlan(plan, binding, self._parameters)
+            )
 
 
 def _nothing(*_: Any, **__: Any) -> None:

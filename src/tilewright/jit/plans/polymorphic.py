@@ -30,7 +30,7 @@ from tilewright.runtime.text_functions import define
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
 
-__all__ = ["Family", "kin_of"]
+__all__ = ["PolymorphicPlan", "polymorphic_key"]
 
 # A stride, or an extent of stride one, counts by its lowest bit, if that is one of these.
 _BITS = 15
@@ -40,12 +40,12 @@ _BITS = 15
 Fit = Callable[[tuple[Tensor, ...], tuple[int, ...], int], tuple[Number | None, ...] | None]
 
 
-def kin_of(like: tuple[Any, ...]) -> tuple[Any, ...]:
+def polymorphic_key(like: tuple[Any, ...]) -> tuple[Any, ...]:
     """The key of a call, by what its tensors are like, without what extents decide."""
-    return tuple([_KIN[one.__class__](one) if one.__class__ in _KIN else one for one in like])
+    return tuple([_KEYS[one.__class__](one) if one.__class__ in _KEYS else one for one in like])
 
 
-def _kin_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
+def _key_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
     """All that a specialisation knows of a tensor."""
     last = 0
     bits: list[Any] = []
@@ -59,17 +59,17 @@ def _kin_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _kin_of_tiling(tiling: Tiling) -> tuple[Any, ...]:
+def _key_of_tiling(tiling: Tiling) -> tuple[Any, ...]:
     return (tiling.tile, tiling.order, tiling.is_prefix)
 
 
-_KIN: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-    TensorSpec: _kin_of_spec,
-    Tiling: _kin_of_tiling,
+_KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    TensorSpec: _key_of_spec,
+    Tiling: _key_of_tiling,
 }
 
 
-class Family:
+class PolymorphicPlan:
     """A plan and how it changes with extents. Nothing of it depends on a tensor."""
 
     __slots__ = ("_constants", "_cut", "_fit", "_hints", "_is_plain", "_plan", "_signature")
