@@ -25,7 +25,7 @@ from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tilewright.errors import CompileError, LaunchError
-from tilewright.jit.plans.call_reader import SEEN, Seen
+from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import CHOICES, FORCED
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
 from tilewright.jit.plans.tables import Table
@@ -103,7 +103,7 @@ class _Calls:
         self._groups = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         self._is_by_name = inspect.Parameter.POSITIONAL_ONLY not in kinds
-        self._entries: Table[Entry | Seen] = Table(_ENTRIES)
+        self._entries: Table[Entry | FirstHit] = Table(_ENTRIES)
         CHOICES.tell(self)
         self.made = self._compiled()
 
@@ -131,7 +131,7 @@ class _Calls:
             tensors = tuple([t if a is None else replaced.tensor(a) for t, a in pairs])
         made = self._call(self._body, given)
         if self._entries.find(key) is None:
-            self._entries.put(key, SEEN)  # most numbers that change are never seen again
+            self._entries.put(key, FIRST_HIT)  # most numbers that change are never seen again
         elif alike is not None and not _is_unusual():
             found = find_entry(made, tensors, alike)
             if found is None:

@@ -47,7 +47,7 @@ from tilewright.runtime.memory.tensor import Tensor, make_use
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.text_functions import define
 
-__all__ = ["MANY", "SEEN", "Call", "Known", "Readers", "Seen", "make_readers"]
+__all__ = ["FIRST_HIT", "MANY", "Call", "FirstHit", "Known", "Readers", "make_readers"]
 
 
 class Readers(NamedTuple):
@@ -115,7 +115,7 @@ _FIND = """
             _planned = _plans.get((None, {like}))
             if _planned is not None:
                 if _found is None and _planned.is_plain and {apart} and not _unusual.said:
-                    _young[_key] = _SEEN
+                    _young[_key] = _FIRST_HIT
                     if _len(_young) > _MANY:
                         _age()
                     return _Operation().build(_planned, {tensors}, {uses}, {result}, {arrays})
@@ -167,12 +167,12 @@ def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
 
 
-class Seen:
+class FirstHit:
     """In the table of prepared launches: handles that were launched once, by a plan."""
 
 
 # The one there is.
-SEEN = Seen()
+FIRST_HIT = FirstHit()
 # Launches that are remembered by their handles, in each of two generations.
 MANY = 2048
 _NAMES: dict[str, Any] = {
@@ -185,7 +185,7 @@ _NAMES: dict[str, Any] = {
     "_wrapper": _wrapper,
     "_unusual": UNUSUAL,
     "_MANY": MANY,
-    "_SEEN": SEEN,
+    "_FIRST_HIT": FIRST_HIT,
     "_Partition": Partition,
     "_PersistentPartition": PersistentPartition,
     "_constants": _NUMBERS | {type, str, FunctionType, Builtin, Inferred},

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from tilewright.jit.plans.call_reader import SEEN, Seen
+from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import FORCED
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import Table
@@ -79,7 +79,7 @@ class _Step:
         self.captures = None if captures.are_fixed else captures
         self.choice = choice
         self.work = PlanLaunch(launch.plan, launch.numbers)
-        self._bound: Table[BoundLaunch | Seen] = Table(_BOUND)
+        self._bound: Table[BoundLaunch | FirstHit] = Table(_BOUND)
 
     def bind(self, tensors: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
         """The launch, bound to its addresses if there was one there before."""
@@ -88,7 +88,7 @@ class _Step:
         if found.__class__ is BoundLaunch:
             return found
         if self._bound.find(key) is None:
-            self._bound.put(key, SEEN)
+            self._bound.put(key, FIRST_HIT)
             return self.work
         if any(tensor.storage.is_lazy for tensor in tensors):
             return self.work

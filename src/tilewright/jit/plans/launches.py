@@ -15,7 +15,15 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import Signature
 from tilewright.jit.bind.binding import Binding
-from tilewright.jit.plans.call_reader import MANY, SEEN, Call, Known, Readers, Seen, make_readers
+from tilewright.jit.plans.call_reader import (
+    FIRST_HIT,
+    MANY,
+    Call,
+    FirstHit,
+    Known,
+    Readers,
+    make_readers,
+)
 from tilewright.jit.plans.plan import BoundLaunch, Plan, PlanLaunch
 from tilewright.jit.plans.polymorphic import PolymorphicPlan, polymorphic_key
 from tilewright.jit.plans.tables import Table
@@ -43,7 +51,7 @@ class Launches:
     __slots__ = ("_bound", "_like", "_parameters", "_plans", "_polymorphic", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
-        self._bound: Table[BoundLaunch | Seen] = Table(MANY)
+        self._bound: Table[BoundLaunch | FirstHit] = Table(MANY)
         self._plans: Table[PlanLaunch] = Table(_PLANNED)
         self._polymorphic: Table[PolymorphicPlan] = Table(_PLANNED)
         self._parameters = call
@@ -130,7 +138,7 @@ class Launches:
             check_accesses(tuple(accesses), plan.label, plan.device)
         if same is not None:
             if self._bound.find(same) is None:
-                self._bound.put(same, SEEN)
+                self._bound.put(same, FIRST_HIT)
             elif _may_be_bound(plan, tensors):
                 bound = BoundLaunch(plan, tensors, numbers)
                 self._bound.put(same, bound)
