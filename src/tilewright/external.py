@@ -28,7 +28,7 @@ from tilewright.jit.loader import load_external_code
 from tilewright.jit.plans.external_launch import ExternalEntry, bind_external, build_external
 from tilewright.runtime.devices.function import LaunchShape
 from tilewright.runtime.memory.dtypes import memory_dtype
-from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.call_site import CallSite, user_site
 from tilewright.runtime.ops.deferring import defer, has_operations
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.order.access import Mode
@@ -134,7 +134,7 @@ class ExternalKernel:
         self.entry = entry
         self.reason = reason
         self.origin = origin
-        self.site: Site = user_site()
+        self.site: CallSite = user_site()
 
     def grid(
         self, *extents: int, block: int | tuple[int, ...], shared_bytes: int = 0

@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N
 from tilewright.jit.bind import specialize
-from tilewright.jit.plans import polymorphic as families
+from tilewright.jit.plans import polymorphic
 from tilewright.runtime.memory.layout import Layout
 
 
@@ -179,14 +179,14 @@ layouts = st.lists(
 def test_what_is_kin_needs_one_specialisation(one, other, places):
     device = tw.Device("cpu")
 
-    def facet_and_spec(axes, place):
+    def key_and_spec(axes, place):
         shape, strides = zip(*axes, strict=True)
         storage = tw.zeros((1,), f32, device=device).storage
         handle = tw.Tensor(storage, f32, Layout(shape, strides, place))
-        return families.polymorphic_key((handle.spec,)), specialize._plain_spec(handle)
+        return polymorphic.polymorphic_key((handle.spec,)), specialize._plain_spec(handle)
 
-    (kin, spec), (kin_too, spec_too) = map(facet_and_spec, (one, other), places)
-    if kin == kin_too:
+    (key, spec), (key_too, spec_too) = map(key_and_spec, (one, other), places)
+    if key == key_too:
         assert spec == spec_too
 
 

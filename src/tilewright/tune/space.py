@@ -80,7 +80,7 @@ class Space:
     """Configurations to choose from. Iteration yields each one that satisfies the constraints."""
 
     def __init__(self, *, where: Constraint | None = None, **axes: Any) -> None:
-        self._polymorphic: tuple[AxisCombinations | Neighbourhood, ...] = (
+        self._families: tuple[AxisCombinations | Neighbourhood, ...] = (
             AxisCombinations(_check_axes(axes), where),
         )
 
@@ -88,23 +88,23 @@ class Space:
     def around(center: Config, **axes: Any) -> Space:
         """Return a configuration and those that differ from it in one value, axis by axis."""
         space = Space()
-        space._polymorphic = (Neighbourhood(center, _check_axes(axes)),)
+        space._families = (Neighbourhood(center, _check_axes(axes)),)
         return space
 
     def __or__(self, other: Space) -> Space:
         """Return the union of both spaces, this one first."""
         joined = Space()
-        joined._polymorphic = (*self._polymorphic, *other._polymorphic)
+        joined._families = (*self._families, *other._families)
         return joined
 
     @property
     def size(self) -> int:
         """Number of combinations, before the constraints."""
-        return sum(family.size for family in self._polymorphic)
+        return sum(family.size for family in self._families)
 
     @cached_property
     def _configs(self) -> tuple[Config, ...]:
-        return tuple(dict.fromkeys(config for family in self._polymorphic for config in family))
+        return tuple(dict.fromkeys(config for family in self._families for config in family))
 
     def __iter__(self) -> Iterator[Config]:
         return iter(self._configs)
@@ -137,7 +137,7 @@ class Space:
         return tuple(self._configs[number] for number in (0, *sorted(drawn)))
 
     def __repr__(self) -> str:
-        return " | ".join(map(repr, self._polymorphic))
+        return " | ".join(map(repr, self._families))
 
 
 def _check_axes(axes: dict[str, Any]) -> tuple[Axis, ...]:

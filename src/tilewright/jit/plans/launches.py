@@ -85,10 +85,10 @@ class Launches:
         self, grid: tuple[int, ...] | None, like: tuple[Any, ...], call: Call
     ) -> PlanLaunch | None:
         """A plan for a call that differs from one that was made before in extents."""
-        family = self._polymorphic.find((grid, polymorphic_key(like)))
-        if family is None:
+        polymorphic = self._polymorphic.find((grid, polymorphic_key(like)))
+        if polymorphic is None:
             return None
-        plan = family.plan_for(grid, call[0], call[2])
+        plan = polymorphic.plan_for(grid, call[0], call[2])
         if plan is None:
             return None
         made = PlanLaunch(plan)

@@ -26,7 +26,7 @@ from tilewright.runtime.graphs.recording import (
     recording_on,
 )
 from tilewright.runtime.graphs.replay import Replay
-from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.ops.lifecycle import Ends, State, run_steps
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.refusals import OnlyOne
@@ -195,7 +195,7 @@ class _Updating(NamedTuple):
     """An operation that gives its work to a node, as built replays see it."""
 
     label: str
-    site: Site
+    site: CallSite
     state: str = Borrow.state
 
 

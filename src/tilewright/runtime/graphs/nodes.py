@@ -16,7 +16,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.plan import Plan
 from tilewright.runtime.graphs.recording import Job, Recordable, RecordedUse, RepeatedWork, Tape
-from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure import Check, Fence
 
@@ -28,7 +28,7 @@ class Node:
     """One operation of a graph; its check changes when it gets another failure record."""
 
     label: str
-    site: Site
+    site: CallSite
     kind: object
     uses: tuple[RecordedUse, ...]
     work: Recordable

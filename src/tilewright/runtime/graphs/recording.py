@@ -17,7 +17,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.access import Access, Mode
 from tilewright.runtime.order.failure import Check
 
@@ -85,7 +85,7 @@ class Job:
     """One recorded operation with work of its own."""
 
     label: str
-    site: Site
+    site: CallSite
     uses: tuple[RecordedUse, ...]
     work: Recordable
     check: Check | None
@@ -126,7 +126,7 @@ class Tape(Stream):
         """Nothing runs here, so nothing ends."""
 
     def add(
-        self, label: str, site: Site, accesses: tuple[Access, ...], work: Recordable,
+        self, label: str, site: CallSite, accesses: tuple[Access, ...], work: Recordable,
         check: Check | None,
     ) -> None:  # fmt: skip
         """Keep one operation."""

@@ -13,7 +13,7 @@ from tilewright.runtime.graphs.built_graph import BuiltGraph
 from tilewright.runtime.graphs.recording import Tape, block_is_open
 from tilewright.runtime.interop.streams import in_their_order, library_streams
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.call_site import Site, user_frame
+from tilewright.runtime.ops.call_site import CallSite, user_frame
 from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.borrow import Borrow
@@ -37,9 +37,9 @@ class _Holder:
     state = Borrow.state
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was built."""
-        return Site(self.code, self.instruction)
+        return CallSite(self.code, self.instruction)
 
 
 class Replay(SingleOp[tuple[Any, ...]]):
@@ -93,7 +93,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         return self
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was built."""
         return self._holder.site
 

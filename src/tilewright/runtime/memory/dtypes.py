@@ -16,13 +16,13 @@ __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
 
 _NUMBERS = "biufV"  # kinds of NumPy's dtypes; those of ml_dtypes are the last
-_FIRST_HIT: set[Any] = set()  # classes that were found to be dtypes of tensors
+_SEEN: set[Any] = set()  # classes that were found to be dtypes of tensors
 
 
 def memory_dtype(dtype: Any) -> type[DType]:
     """The dtype that tensors of this kind have, or the reason why there are none."""
     found: type[DType] | None = None
-    if type(dtype) is type and dtype in _FIRST_HIT:
+    if type(dtype) is type and dtype in _SEEN:
         return cast("type[DType]", dtype)
     if isinstance(dtype, type) and issubclass(dtype, DType):
         found = dtype
@@ -34,7 +34,7 @@ def memory_dtype(dtype: Any) -> type[DType]:
         raise LaunchError(f"{found.__name__} stands for any dtype and has no elements of its own")
     if found in IN_TILES_ONLY:
         raise LaunchError(f"{found.label} lives in tiles only: in memory, {IN_TILES_ONLY[found]}")
-    _FIRST_HIT.add(found)
+    _SEEN.add(found)
     return found
 
 

@@ -20,7 +20,7 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.free_list import Free
 from tilewright.runtime.memory.pool import Pool, allocate
 from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.ops.call_site import Site, user_frame
+from tilewright.runtime.ops.call_site import CallSite, user_frame
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure_records import Allocation
@@ -65,9 +65,9 @@ class Storage:
         self._initialiser = initialiser
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was made."""
-        return Site(self._code, self._instruction)
+        return CallSite(self._code, self._instruction)
 
     def sign(self, code: CodeType, instruction: int) -> None:
         """Change the place that messages name: where a user's call needed it."""

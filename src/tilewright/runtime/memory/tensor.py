@@ -33,7 +33,7 @@ from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
 from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.transfers import download
 from tilewright.runtime.ops.awaiting import completed
-from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.call_site import CallSite, user_site
 from tilewright.runtime.ops.copies import convert, copy
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import NotAnArray
@@ -82,7 +82,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     region: Region
     layout: Layout
     spec: TensorSpec  # what it is like, wherever it lies: planned launches are found by it
-    _moved: Site | None
+    _moved: CallSite | None
     _parts: dict[Place, Tensor]
     _reading: Use | None  # of operations that read it, once there was one
     _writing: Use | None

@@ -12,13 +12,13 @@ from pathlib import Path
 from sys import _getframe  # `inspect` costs more than all the rest
 from types import CodeType, FrameType
 
-__all__ = ["USER_FILES", "Site", "site_outside", "user_frame", "user_frame_above", "user_site"]
+__all__ = ["USER_FILES", "CallSite", "site_outside", "user_frame", "user_frame_above", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 _TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
 
 
-class Site:
+class CallSite:
     """One instruction of one code object."""
 
     __slots__ = ("code", "instruction")
@@ -49,21 +49,21 @@ class Site:
 USER_FILES: set[str] = set()
 
 
-def user_site(depth: int = 1) -> Site:
+def user_site(depth: int = 1) -> CallSite:
     """The innermost call outside this package, or the outermost frame if all are inside.
 
     It is that many calls up, or further.
     """
     frame = user_frame(depth + 1)
-    return Site(frame.f_code, frame.f_lasti)
+    return CallSite(frame.f_code, frame.f_lasti)
 
 
-def site_outside(packages: frozenset[str]) -> Site:
+def site_outside(packages: frozenset[str]) -> CallSite:
     """The innermost call outside this package and others that work for the user."""
     frame = user_frame(2)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         frame = frame.f_back
-    return Site(frame.f_code, frame.f_lasti)
+    return CallSite(frame.f_code, frame.f_lasti)
 
 
 def user_frame(depth: int = 1) -> FrameType:

@@ -27,7 +27,7 @@ from tilewright.runtime.interop.streams import (
 )
 from tilewright.runtime.memory.partition import tensor_maker
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.call_site import Site, user_frame_above
+from tilewright.runtime.ops.call_site import CallSite, user_frame_above
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.lifecycle import GONE, State
 from tilewright.runtime.ops.single import SingleOp
@@ -116,7 +116,7 @@ class LaunchOp(SingleOp[T]):
         return self
 
     def build_part(
-        self, work: LaunchWork, tensors: tuple[Handle, ...], arrays: tuple[Any, ...], site: Site
+        self, work: LaunchWork, tensors: tuple[Handle, ...], arrays: tuple[Any, ...], site: CallSite
     ) -> LaunchOp[Any]:
         """Be one launch of a sequence, which holds the tensors."""
         self._state = _TAKEN
@@ -134,7 +134,7 @@ class LaunchOp(SingleOp[T]):
         return self._borrow
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was built."""
         return self._borrow.site
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.order.critical import check_idle
 from tilewright.runtime.order.failure import Fence, Outcome
@@ -124,7 +124,7 @@ class Runnable(ABC, Generic[T]):
 
     @property
     @abstractmethod
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was built."""
 
     @property

@@ -21,7 +21,7 @@ from tilewright.runtime.graphs.recording import Tape, graph_maker
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.tilings import check_tile
 from tilewright.runtime.ops.awaiting import completed
-from tilewright.runtime.ops.call_site import Site, user_site
+from tilewright.runtime.ops.call_site import CallSite, user_site
 from tilewright.runtime.ops.chain_steps import Given, How, Item, Step, check_count, make_step
 from tilewright.runtime.ops.cut_results import Cut, as_cut, choose_one, uncut
 from tilewright.runtime.ops.inside_chains import Inside
@@ -162,7 +162,7 @@ class Compound(DeviceOp[T]):
         self._state = State.BUILT
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was made of others."""
         return self._site
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.call_site import Site, user_frame
+from tilewright.runtime.ops.call_site import CallSite, user_frame
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.lifecycle import Ends, State
 from tilewright.runtime.ops.single import SingleOp
@@ -60,7 +60,7 @@ class SequenceOp(SingleOp[T]):
     _launches: tuple[LaunchOp[Any], ...]
     _held: int  # launches of the first step
     _ends: Ends
-    _site: Site
+    _site: CallSite
 
     def build(
         self, launches: tuple[Launch, ...], held: int, result: Any, depth: int
@@ -76,7 +76,7 @@ class SequenceOp(SingleOp[T]):
         self._held = held
         self._ends = Ends()
         frame = user_frame(depth)
-        self._site = site = Site(frame.f_code, frame.f_lasti)
+        self._site = site = CallSite(frame.f_code, frame.f_lasti)
         self._launches = made = tuple([LaunchOp().build_part(*one, site) for one in launches])
         self._borrow = borrow = self._borrow_of(made[:held])
         with device.lock:
@@ -113,7 +113,7 @@ class SequenceOp(SingleOp[T]):
             self._hold(whole, launches[self._held :])
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """Where it was built."""
         return self._site
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.ops.call_site import Site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.failure import Outcome
 from tilewright.runtime.order.insisting import insist
@@ -33,7 +33,7 @@ class Holder(Protocol):
         """The name of its work."""
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """The line that built it."""
 
     @property
@@ -76,7 +76,7 @@ class Borrow:
 
     @classmethod
     def of(
-        cls, work: Borrowing, tensors: tuple[Handle, ...], uses: tuple[Use, ...], site: Site
+        cls, work: Borrowing, tensors: tuple[Handle, ...], uses: tuple[Use, ...], site: CallSite
     ) -> Self:
         """The borrow of some work, built at a site."""
         made = cls()
@@ -90,9 +90,9 @@ class Borrow:
         return self.work.label
 
     @property
-    def site(self) -> Site:
+    def site(self) -> CallSite:
         """The line that built the operation."""
-        return Site(self.code, self.instruction)
+        return CallSite(self.code, self.instruction)
 
     def acquire(self, device: Device) -> None:
         """Hold all uses, or none; raises if another borrow conflicts or an input has failed."""
