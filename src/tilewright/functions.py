@@ -29,7 +29,7 @@ from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import CHOICES, FORCED
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
 from tilewright.jit.plans.tables import Table
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array
 from tilewright.runtime.interop.passed import wrapped
@@ -54,7 +54,7 @@ _TEXT = """def {name}({parameters}):
             return _calls.other(({all}))
     _like = (_specs, None if {defaults} else ({values}), _device())
     _found = _entries.get(_like)
-    if _found.__class__ is _Entry and not _unusual.said and not _forced.said:
+    if _found.__class__ is _Entry and not _intercepted.said and not _forced.said:
         if _found.is_current:
             _operation = _found.build(_tensors, _arrays, 2)
             if _operation is not None:
@@ -117,7 +117,7 @@ class _Calls:
         """A call that the fast path has not found: by another entry, or by the function itself."""
         age, alike = CHOICES.age, aliases(tensors)
         key = like if alike == tuple(range(len(tensors))) else (like, alike)
-        if alike is not None and not _is_unusual():
+        if alike is not None and not _is_intercepted():
             entry = self._entries.find(key)
             if isinstance(entry, Entry) and entry.is_current:
                 operation = entry.build(tensors, arrays, 3)
@@ -132,7 +132,7 @@ class _Calls:
         made = self._call(self._body, given)
         if self._entries.find(key) is None:
             self._entries.put(key, FIRST_HIT)  # most numbers that change are never seen again
-        elif alike is not None and not _is_unusual():
+        elif alike is not None and not _is_intercepted():
             found = find_entry(made, tensors, alike)
             if found is None:
                 observe(made, tensors, alike, partial(self._keep, age, key))
@@ -188,7 +188,7 @@ class _Calls:
         known: dict[str, Any] = {
             "_Entry": Entry, "_Tensor": Tensor, "_calls": self, "_device": current_device,
             "_entries": self._entries, "_forced": FORCED, "_len": len, "_own": _OWN,
-            "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_unusual": UNUSUAL,
+            "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_intercepted": INTERCEPTED,
             "_wrapper": _wrapper,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
@@ -292,9 +292,9 @@ def _listed(parts: Iterable[str]) -> str:
     return "".join(f"{part}, " for part in parts)
 
 
-def _is_unusual() -> bool:
+def _is_intercepted() -> bool:
     """Whether a context flag makes a call differ from the cached one."""
-    return bool(UNUSUAL.get()) or FORCED.get() is not None
+    return bool(INTERCEPTED.get()) or FORCED.get() is not None
 
 
 class _ParameterKind(NamedTuple):

@@ -11,9 +11,8 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, i32
 from tilewright.dims import B
-from tilewright.runtime.devices import context as surroundings
+from tilewright.runtime.devices import context, watching
 from tilewright.runtime.devices import fork as forked_locks
-from tilewright.runtime.devices import watching
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.graphs import recording
 from tilewright.runtime.ops import inside_chains
@@ -213,7 +212,7 @@ def check(w):
     assert w.device.busy is None
     assert w.device.current.get() is None
     assert current_device() is w.device
-    assert not surroundings.UNUSUAL.get()
+    assert not context.INTERCEPTED.get()
     assert not inside_chains.is_inside_chain()
     assert not recording.block_is_open()
     assert not watching.is_watching()

@@ -24,7 +24,7 @@ from runtime_doubles import writes
 
 import tilewright as tw
 from tilewright.errors import LaunchError
-from tilewright.runtime.devices.context import Setting, Surrounding
+from tilewright.runtime.devices.context import ContextFlag, Setting
 from tilewright.runtime.devices.fork import ForkedLock
 from tilewright.runtime.ops.zip import zip_operations
 
@@ -170,7 +170,7 @@ def is_free_now(lock):
 
 @pytest.mark.parametrize("at", range(40))
 def test_a_context_holds_as_long_as_its_with_statement(at):
-    some, other = Surrounding("some"), Surrounding("other")
+    some, other = ContextFlag("some"), ContextFlag("other")
     points = InterruptPoints(at)
     with suppress(Interrupt), Setting(None, (some, "around")):
         try:

@@ -7,16 +7,16 @@ on threads of their own do not disturb each other.
 from __future__ import annotations
 
 from tilewright.check.placement import Placement
-from tilewright.runtime.devices.context import UNUSUAL, Setting, Surrounding
+from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, Setting
 
 __all__ = ["force_checks", "wanted_placement"]
 
-_WANTED: Surrounding[Placement] = Surrounding("tilewright_placement")
+_WANTED: ContextFlag[Placement] = ContextFlag("tilewright_placement")
 
 
 def force_checks() -> Setting[None]:
     """Kernels called inside settle no check before they run."""
-    return Setting(None, (_WANTED, Placement.ALL_IN_KERNEL), (UNUSUAL, True))
+    return Setting(None, (_WANTED, Placement.ALL_IN_KERNEL), (INTERCEPTED, True))
 
 
 def wanted_placement() -> Placement:

@@ -40,7 +40,7 @@ from tilewright.jit.bind.inferred import Inferred, inferable
 from tilewright.jit.plans.plan import BoundLaunch
 from tilewright.jit.plans.tables import Table
 from tilewright.lang.builtin import Builtin
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor, make_use
@@ -109,12 +109,12 @@ _FIND = """
         _key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Bound:
-            if not _unusual.said and (_found.captures is None or _found.captures.are_current()):
+            if not _intercepted.said and (_found.captures is None or _found.captures.are_current()):
                 return _Operation().build(_found, {tensors}, {uses}, {result}, {arrays})
         else:
             _planned = _plans.get((None, {like}))
             if _planned is not None:
-                if _found is None and _planned.is_plain and {apart} and not _unusual.said:
+                if _found is None and _planned.is_plain and {apart} and not _intercepted.said:
                     _young[_key] = _FIRST_HIT
                     if _len(_young) > _MANY:
                         _age()
@@ -183,7 +183,7 @@ _NAMES: dict[str, Any] = {
     "_named": _named,
     "_use": make_use,
     "_wrapper": _wrapper,
-    "_unusual": UNUSUAL,
+    "_intercepted": INTERCEPTED,
     "_MANY": MANY,
     "_FIRST_HIT": FIRST_HIT,
     "_Partition": Partition,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from tilewright.runtime.devices.context import Surrounding
+from tilewright.runtime.devices.context import ContextFlag
 from tilewright.runtime.devices.fork import ForkedLock
 
 __all__ = ["CHOICES", "FORCED", "Choices", "Forgetful"]
@@ -50,4 +50,4 @@ class Choices:
 # Those of this process.
 CHOICES = Choices()
 # What is chosen whatever was measured, by the names of kernels.
-FORCED: Surrounding[Mapping[str, Any]] = Surrounding("forced")
+FORCED: ContextFlag[Mapping[str, Any]] = ContextFlag("forced")

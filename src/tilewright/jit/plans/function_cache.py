@@ -19,7 +19,7 @@ from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import FORCED
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import Table
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
@@ -175,7 +175,7 @@ def aliases(tensors: Tensors) -> tuple[int, ...] | None:
                 continue
             if tensor.storage.timeline is not before.storage.timeline:
                 continue
-            if tensor.byte_offset == before.byte_offset and tensor.facet is before.facet:
+            if tensor.byte_offset == before.byte_offset and tensor.spec is before.spec:
                 first = other
                 break
             if tensor.region.overlaps(before.region):
@@ -263,8 +263,8 @@ class _Observed:
 
         def step(result: Any) -> DeviceOp[Any]:
             operation = function(result)
-            is_unusual = UNUSUAL.get() or FORCED.get() is not None
-            if is_unusual or self._is_spoilt or not self.add(operation):
+            is_intercepted = INTERCEPTED.get() or FORCED.get() is not None
+            if is_intercepted or self._is_spoilt or not self.add(operation):
                 self._is_spoilt = True
             return operation
 

@@ -27,7 +27,7 @@ from tilewright.jit.plans.call_reader import (
 from tilewright.jit.plans.plan import BoundLaunch, Plan, PlanLaunch
 from tilewright.jit.plans.polymorphic import PolymorphicPlan, polymorphic_key
 from tilewright.jit.plans.tables import Table
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.imports import as_tensor
 from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.partition import Partition, PersistentPartition
@@ -65,7 +65,7 @@ class Launches:
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LaunchOp[tuple[Any, ...]] | None:
         """The operation for a call that was made before; None if somebody has to look at it."""
-        if UNUSUAL.get():
+        if INTERCEPTED.get():
             return None
         try:
             found = self._same(*args, **kwargs)
@@ -128,7 +128,7 @@ class Launches:
         """The operation for a call like one that was made before; `same` is the key by handles."""
         tensors, scalars, _, apart, _ = call
         plan = ready.plan
-        if UNUSUAL.get() or not plan.captures.are_current():
+        if INTERCEPTED.get() or not plan.captures.are_current():
             return None
         numbers = plan.numbers(scalars) if scalars else ()
         if numbers is None or (plan.checks and not plan.still_holds(tensors, numbers)):
@@ -151,7 +151,7 @@ class Launches:
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
     ) -> tuple[Any, ...] | None:
         """The key under which a plan for a call is kept; None if there is none."""
-        if UNUSUAL.get():
+        if INTERCEPTED.get():
             return None
         ours = {
             name: value if isinstance(value, _CUT) else binding.tensors.get(name, value)

@@ -1,7 +1,7 @@
-"""What the surroundings of a call say about it: which stream it uses, whether it is an unusual one.
+"""What the surroundings of a call say about it: which stream it uses, whether it is intercepted.
 
 Contexts that change how launches are made (`race_check`, a graph that is recorded) say so in
-`UNUSUAL` as well as in a variable of their own. Hardly any launch is made in one, and to ask a
+`INTERCEPTED` as well as in a variable of their own. Hardly any launch is made in one, and to ask a
 variable of the context is a call. So each of ours has a set next to it, which is empty as long as
 no context of the process, of any thread or task, has anything to say: to look at that is no call.
 
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ref
 
-__all__ = ["UNUSUAL", "Before", "Exit", "Said", "Setting", "Surrounding", "unusual"]
+__all__ = ["INTERCEPTED", "Before", "ContextFlag", "Exit", "Said", "Setting", "intercepted"]
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -48,7 +48,7 @@ class Said(Generic[T]):
 Before = Token["Said[T] | None"]
 
 
-class Surrounding(Generic[T]):
+class ContextFlag(Generic[T]):
     """A variable of the context, None where nobody has set it: `if some.said and some.get(): …`."""
 
     __slots__ = ("said", "variable")
@@ -106,13 +106,13 @@ class Exit:
 
 
 class Setting(ContextDecorator, Generic[G]):
-    """A `with` statement that says something: `with Setting(given, (surrounding, value)): …`."""
+    """A `with` statement that says something: `with Setting(given, (flag, value)): …`."""
 
-    def __init__(self, given: G, *values: tuple[Surrounding[Any], Any]) -> None:
+    def __init__(self, given: G, *values: tuple[ContextFlag[Any], Any]) -> None:
         self.exit: ref[Any] | None = None
         self.given = given
         self._values = values
-        self._open: list[tuple[Surrounding[Any], Said[Any], Before[Any]]] = []
+        self._open: list[tuple[ContextFlag[Any], Said[Any], Before[Any]]] = []
 
     def __enter__(self) -> G:
         self.open(self.exit)
@@ -120,16 +120,16 @@ class Setting(ContextDecorator, Generic[G]):
 
     def open(self, exit_: ref[Any] | None) -> None:
         """Say it, for as long as an exit is there."""
-        for surrounding, value in self._values:
-            said = surrounding.saying(value)
-            said.exit, said.before = exit_, surrounding.find()
-            self._open.append((surrounding, said, surrounding.set(said)))
+        for flag, value in self._values:
+            said = flag.saying(value)
+            said.exit, said.before = exit_, flag.find()
+            self._open.append((flag, said, flag.set(said)))
 
     def close(self) -> None:
         """Say what was said before, the last first."""
         while self._open:
-            surrounding, said, before = self._open[-1]
-            surrounding.reset(before)
+            flag, said, before = self._open[-1]
+            flag.reset(before)
             said.has_ended = True
             del self._open[-1]
 
@@ -158,9 +158,9 @@ class Setting(ContextDecorator, Generic[G]):
 
 
 # Whether a launch has to look around. It may stay so longer than it has to.
-UNUSUAL: Surrounding[bool] = Surrounding("unusual")
+INTERCEPTED: ContextFlag[bool] = ContextFlag("intercepted")
 
 
-def unusual() -> Setting[None]:
+def intercepted() -> Setting[None]:
     """Inside, launches are not to be made as they were before."""
-    return Setting(None, (UNUSUAL, True))
+    return Setting(None, (INTERCEPTED, True))

@@ -17,7 +17,7 @@ from weakref import ref
 from tilewright.errors import DriverError, LaunchError
 from tilewright.given import shown
 from tilewright.runtime.devices.backend import Backend, load_backend
-from tilewright.runtime.devices.context import Setting, Surrounding
+from tilewright.runtime.devices.context import ContextFlag, Setting
 from tilewright.runtime.devices.fork import ForkedLock
 from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy
 from tilewright.runtime.devices.stream import Stream, find_unused, sync_all
@@ -60,7 +60,7 @@ class Device:
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
     busy: str | None  # the critical section that is under way, as messages call it
-    current: Surrounding[Stream]  # the stream that the context has chosen
+    current: ContextFlag[Stream]  # the stream that the context has chosen
     default: Stream | None  # the current one where no context has chosen, once it was needed
     deferred: DeferredQueue
     forked: bool
@@ -76,7 +76,7 @@ class Device:
     unseen: set[Outcome]
     usual_pool: Pool | None  # where no context has chosen another, once it was needed
     _policy: SchedulingPolicy | None
-    _pools: Surrounding[Pool]
+    _pools: ContextFlag[Pool]
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
@@ -113,9 +113,9 @@ class Device:
         self.default = None
         self._policy = None
         self.usual_pool = None
-        self._pools = Surrounding(f"pool of {self.name}")
+        self._pools = ContextFlag(f"pool of {self.name}")
         self.storages = {}
-        self.current = Surrounding(f"stream of {self.name}")
+        self.current = ContextFlag(f"stream of {self.name}")
 
     @property
     def policy(self) -> SchedulingPolicy:
@@ -285,7 +285,7 @@ class Device:
 
 _devices: dict[tuple[str, int], Device] = {}
 _opening = ForkedLock()  # held while one is opened
-_chosen: Surrounding[Device] = Surrounding("device")
+_chosen: ContextFlag[Device] = ContextFlag("device")
 _default: list[Device] = []
 
 

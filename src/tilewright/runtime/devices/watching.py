@@ -7,11 +7,11 @@ put it. The backend asks `is_watching` when a launch is put on a stream.
 from __future__ import annotations
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.devices.context import UNUSUAL, Setting, Surrounding
+from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, Setting
 
 __all__ = ["is_watching", "race_check", "require_watchable"]
 
-_watching: Surrounding[bool] = Surrounding("race_check")
+_watching: ContextFlag[bool] = ContextFlag("race_check")
 
 
 def race_check(watch: bool = True) -> Setting[None]:
@@ -23,7 +23,7 @@ def race_check(watch: bool = True) -> Setting[None]:
     blocks, the element and both lines of the kernel. Outputs are written all the same. A graph is
     watched at every replay if its block ends inside.
     """
-    return Setting(None, (_watching, watch), (UNUSUAL, True))
+    return Setting(None, (_watching, watch), (INTERCEPTED, True))
 
 
 def is_watching() -> bool:

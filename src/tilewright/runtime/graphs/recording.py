@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime.devices.context import UNUSUAL, Setting, Surrounding
+from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, Setting
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.regions import Region
@@ -150,7 +150,7 @@ class Block:
         self.is_open = True
 
 
-_block: Surrounding[Block] = Surrounding("recording")
+_block: ContextFlag[Block] = ContextFlag("recording")
 
 
 def _open_block() -> Block | None:
@@ -165,7 +165,7 @@ def recording_on(jobs: list[Job]) -> Setting[Block]:
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
     block = Block(jobs)
-    return Setting(block, (_block, block), (UNUSUAL, True))
+    return Setting(block, (_block, block), (INTERCEPTED, True))
 
 
 def is_recording(jobs: list[Job]) -> bool:

@@ -7,7 +7,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.built_graph import BuiltGraph
 from tilewright.runtime.graphs.recording import Tape, block_is_open
@@ -116,7 +116,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         """Launch the graph on a stream."""
         graph = self._graph
         assert graph is not None, "a built replay has its graph"
-        if graph.access.calm is stream and not UNUSUAL.said:
+        if graph.access.calm is stream and not INTERCEPTED.said:
             self._stream, self._count = stream, graph.replay_again(stream)
             return
         if isinstance(stream, Tape):

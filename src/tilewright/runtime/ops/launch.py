@@ -15,7 +15,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from tilewright.errors import BorrowError
-from tilewright.runtime.devices.context import UNUSUAL
+from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.recording import Tape, block_is_open, refuse_recorded
@@ -219,7 +219,7 @@ class LaunchOp(SingleOp[T]):
                 stream.settle(ask=False)
             uses, is_put = borrow.uses, False
             is_plain = stream.is_plain if not work.foreign else self._follows(stream)
-            if not (is_plain and uses) or work.check or UNUSUAL.said:
+            if not (is_plain and uses) or work.check or INTERCEPTED.said:
                 super().put_once(stream)
                 return
             for use in uses:
@@ -295,7 +295,7 @@ class LaunchOp(SingleOp[T]):
         """Put the work on a stream and record its uses; the borrow is given back behind it."""
         work = self._work
         if stream.is_plain:
-            if UNUSUAL.said and block_is_open():
+            if INTERCEPTED.said and block_is_open():
                 self._refuse_recorded()
             if not work.foreign:
                 self._run(stream)
@@ -306,7 +306,7 @@ class LaunchOp(SingleOp[T]):
         elif stream.queue.is_capturing():
             self._capture(stream)
             return
-        elif UNUSUAL.said and block_is_open():
+        elif INTERCEPTED.said and block_is_open():
             self._refuse_recorded()
         theirs = self._library_streams()
         if theirs and theirs != (stream,):

@@ -9,12 +9,12 @@ import threading
 import pytest
 
 from tilewright import runtime as tw
-from tilewright.runtime.devices.context import UNUSUAL, Surrounding, unusual
+from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, intercepted
 
 
 @pytest.fixture
 def some():
-    return Surrounding("some")
+    return ContextFlag("some")
 
 
 def test_nothing_is_said_but_inside(some):
@@ -56,9 +56,9 @@ def test_one_saying_many_times(some):
 
 def test_what_another_thread_says_is_not_said_here():
     found = []
-    with unusual():
-        assert UNUSUAL.get()
-        thread = threading.Thread(target=lambda: found.append(UNUSUAL.get()))
+    with intercepted():
+        assert INTERCEPTED.get()
+        thread = threading.Thread(target=lambda: found.append(INTERCEPTED.get()))
         thread.start()
         thread.join()
     assert found == [None]
