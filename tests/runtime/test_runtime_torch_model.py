@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import random
 
 import pytest
@@ -18,13 +19,13 @@ import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, N
 from tilewright.runtime.interop import array as foreign_arrays
-from tilewright.runtime.interop import foreign, passed_arrays
+from tilewright.runtime.interop import foreign, passed
 from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")
 
-PROGRAMS, CHANGES = 12, 300
+PROGRAMS, CHANGES = 12, int(os.environ.get("MODEL_COUNT", "300"))
 TILE = 8
 
 
@@ -83,12 +84,13 @@ class Program:
         assert self.blocks.unused | set(self.blocks.free) == set(range(UNITS)), "memory is kept"
         for group in foreign.RANGES.groups:
             assert group.is_over, group
-            assert not group.borrows
+            assert not group.borrows()
             assert not group.living()
 
     def held(self):
         """What operations that are built, and handles, keep."""
-        return [use for _, uses in self.built for use in uses] + [use for _, use, _ in self.kept]
+        held = [use for _, uses in self.built for use in uses] + [use for _, use, _ in self.kept]
+        return [use for use in held if not use.is_elsewhere()]
 
     # The changes.
 
@@ -134,7 +136,7 @@ class Program:
         if self.tensors:
             tensor = self.draw.choice(self.tensors)
             handle = tw.partition(tensor, TILE).tensor
-            use = Use(tensor.data_ptr(), bytes_of(tensor), True)
+            use = Use.of(tensor, True)
             self.kept.append((handle, use, tensor.dtype))
 
     def launch_kept(self):
@@ -142,7 +144,7 @@ class Program:
         if not self.kept or self.built:
             return
         handle, use, dtype = self.draw.choice(self.kept)
-        usual = self.constant(dtype, len(use.dirty) // 4)
+        usual = self.constant(dtype, len(use.touched) // 4)
         operation = self.kernels[dtype](handle.partition(TILE), usual, usual)
         uses = (use, *self.uses((usual, usual, usual))[1:])
         self.put_unless_moved(operation, uses)
@@ -170,9 +172,7 @@ class Program:
         return found
 
     def uses(self, tensors):
-        return tuple(
-            Use(one.data_ptr(), bytes_of(one), number == 0) for number, one in enumerate(tensors)
-        )
+        return tuple(Use.of(one, number == 0) for number, one in enumerate(tensors))
 
     def begin(self, tensors):
         """Build the operation if it may be, and else see it refused."""
@@ -274,7 +274,7 @@ def driver(driver, monkeypatch):
 def test_every_conflict_is_ordered_and_memory_goes_back(lib, cuda, monkeypatch, number):
     monkeypatch.setattr(foreign_ranges, "MANY_LEFT", 4 if number % 2 else 64)
     monkeypatch.setattr(foreign_arrays, "_PLACES", 4 if number % 4 == 0 else 64)
-    monkeypatch.setattr(passed_arrays, "_VACANT", 3 if number % 5 == 0 else 64)
+    monkeypatch.setattr(passed, "_MANY", 3 if number % 5 == 0 else 64)
     program = Program(number, lib, cuda, monkeypatch)
     gc.disable()  # it runs when the program says so
     try:

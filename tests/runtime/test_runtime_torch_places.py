@@ -1,4 +1,4 @@
-"""Memory that a library gives out again and again: launches are found by where an array lies."""
+"""Memory that torch gives out again and again: launches are found by where a tensor lies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tilewright as tw
 torch = pytest.importorskip("torch", reason="needs torch")
 
 
-def test_memory_that_comes_back_is_prepared(lib):
+def test_memory_that_comes_back_finds_bound_launches(lib):
     """As it does in every step of a loop; the objects are new."""
     _, x, y = lib.bound()
     place = torch.zeros(SIZE)
@@ -42,7 +42,7 @@ def test_memory_that_comes_back_as_something_else(lib):
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
 def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
-    """A prepared launch is found again, and leaves its fences where they are looked for now."""
+    """A bound launch is found again, and its uses are recorded where others look for them."""
     _, x, y = lib.bound()
     place, others = torch.zeros(SIZE), [torch.zeros(SIZE) for _ in range(2)]
     for _ in range(4):
@@ -66,7 +66,7 @@ def test_memory_that_comes_back_on_another_stream(lib, is_forgotten):
 
 
 def test_memory_that_comes_back_when_all_is_forgotten(lib):
-    """On the same stream, with nothing else having happened: its fences are new ones."""
+    """On the same stream, with nothing else having happened: its uses are new ones."""
     _, x, y = lib.bound()
     place, other = torch.zeros(SIZE), torch.zeros(SIZE)
     for _ in range(4):
@@ -130,6 +130,7 @@ def test_new_arrays_while_their_library_records(lib):
     operation.submit()
     assert [entry[0] for entry in lib.driver.log] == ["launch"]
     assert tw.Device("cuda").adopt_stream(lib.number(0)).issued == issued
+    lib.finish()  # the graph keeps no tensor: that is the caller's to do, as for torch's own
 
 
 def test_a_new_array_that_requires_grad(lib):
@@ -161,7 +162,7 @@ def test_a_place_that_was_written_in_between_by_another_form(lib):
     assert ("wait", first, second) in lib.order()
 
 
-def test_a_home_that_another_form_moves_before_the_submission(lib):
+def test_a_sole_stream_that_another_form_changes_before_the_submission(lib):
     lib.bound(SIZE)
     _, x, y = lib.bound(2 * SIZE)
     place = torch.zeros(2 * SIZE)

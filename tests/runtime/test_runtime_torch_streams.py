@@ -7,25 +7,27 @@ from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.runtime.devices.device import PER_THREAD_STREAM
-from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.interop import passed, torch_functions
 from tilewright.runtime.ops.lifecycle import State
 
 
-def test_a_launch_gets_another_home_with_its_tensors(lib, cuda):
-    z, x, y = lib.bound()
-    lib.launch(z, x, y).submit()
-    lib.stream = lib.driver.create_stream()
-    operation = lib.launch(z, x, y).submit()
-    assert not operation._count  # what works elsewhere has to be looked at
+def test_the_sole_stream_follows_the_current_one(lib, cuda):
+    tensors = lib.bound()
+    lib.launch(*tensors).submit()
+    first, lib.stream = lib.stream, lib.driver.create_stream()
+    lib.launch(*tensors).submit()
+    assert ("wait", lib.stream, first) in lib.order()
     tw.synchronize()
+    lib.driver.log.clear()
     for _ in range(3):
-        operation = lib.launch(z, x, y).submit()
-    assert operation._count  # it was put there and nothing else was looked at
-    assert operation._ready.stream is cuda.adopt_stream(lib.number(0))
+        lib.launch(*tensors).submit()
+    assert lib.order() == [("launch", lib.stream, "plain_add")] * 3
+    current = cuda.adopt_stream(lib.number(0))
+    assert [passed.wrapped(one).storage.timeline.stream for one in tensors] == [current] * 3
 
 
-def test_at_home_while_their_library_works_elsewhere(lib, cuda):
-    """What it has done there meanwhile nobody tells: it is waited for."""
+def test_on_the_sole_stream_while_their_library_works_elsewhere(lib, cuda):
+    """Work of the library there is not seen, so its stream is waited for."""
     z, x, y = lib.bound()
     home = cuda.adopt_stream(lib.number(0))
     here, lib.stream = lib.stream, lib.driver.create_stream()
@@ -37,7 +39,7 @@ def test_at_home_while_their_library_works_elsewhere(lib, cuda):
     ]  # fmt: skip
 
 
-def test_at_home_by_name(lib, cuda):
+def test_the_current_stream_by_name(lib, cuda):
     z, x, y = lib.bound()
     before = z._version
     lib.launch(z, x, y).submit(cuda.adopt_stream(lib.number(0)))

@@ -35,13 +35,23 @@ class Use(NamedTuple):
     address: int
     touched: frozenset[int]
     writes: bool
+    tensor: weakref.ref
+
+    @classmethod
+    def of(cls, tensor, writes):
+        return cls(tensor.data_ptr(), bytes_of(tensor), writes, weakref.ref(tensor))
+
+    def is_elsewhere(self) -> bool:
+        """Whether the tensor was given other memory since: then its use will be refused."""
+        tensor = self.tensor()
+        return tensor is not None and tensor.data_ptr() != self.address
 
     def meets(self, other) -> bool:
-        return (self.writes or other.writes) and bool(self.dirty & other.dirty)
+        return (self.writes or other.writes) and bool(self.touched & other.touched)
 
     def may_meet(self, other) -> bool:
         """The same of all that lies between the first and the last byte."""
-        apart = max(self.dirty) < min(other.dirty) or max(other.dirty) < min(self.dirty)
+        apart = max(self.touched) < min(other.touched) or max(other.touched) < min(self.touched)
         return (self.writes or other.writes) and not apart
 
 
@@ -65,7 +75,7 @@ class TorchsDriver(ClockedDriver):
         return lambda: None
 
     def fill_by_torch(self, stream, tensor):
-        self.uses = (Use(tensor.data_ptr(), bytes_of(tensor), True),)
+        self.uses = (Use.of(tensor, True),)
         self._put(stream, "torch")
 
     def see_done(self, stream):
@@ -77,7 +87,7 @@ class TorchsDriver(ClockedDriver):
             if self.pointers != wanted:
                 self.problems.append(f"a kernel gets {self.pointers}, and was given {wanted}")
         assert name in {"launch", "torch"}, name
-        return tuple(Touch(0, use.dirty, Region.whole(1), use.writes) for use in self.uses)
+        return tuple(Touch(0, use.touched, Region.whole(1), use.writes) for use in self.uses)
 
     def _check_order(self, act):
         """Launches on torch's streams are behind what torch does there if it sees to that."""
@@ -140,7 +150,7 @@ class Blocks:
         weakref.finalize(block, self.give_back, wanted, stream).atexit = False
         taken = range(block.ctypes.data, block.ctypes.data + block.nbytes)
         for use in self.program.held():
-            assert use.dirty.isdisjoint(taken), "given out while somebody has it"
+            assert use.touched.isdisjoint(taken), "given out while somebody has it"
         return torch.frombuffer(block, dtype=dtype)
 
     def _is_free(self, unit, stream):

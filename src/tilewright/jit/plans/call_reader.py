@@ -319,7 +319,10 @@ def _arrays(
 
 
 def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
-    """Whether no output can be in the memory of another tensor."""
+    """Whether no output can be in the memory of another tensor.
+
+    A wrapper whose range has ended is in no group, so its memory is looked at.
+    """
     written = _written(signature)
     numbers = [number for number, name in enumerate(listed) if name in written]
     pairs = {
@@ -329,7 +332,10 @@ def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> s
         if one != other
     }
     text = "{}.storage.timeline is not {}.storage.timeline"
-    return _all(text.format(tensors[a], tensors[b]) for a, b in sorted(pairs))
+    apart = [text.format(tensors[a], tensors[b]) for a, b in sorted(pairs)]
+    asked = sorted({number for pair in pairs for number in pair})
+    known = [f"not {tensors[number]}.storage.timeline.is_ended" for number in asked]
+    return _all([*apart, *known])
 
 
 def _all(texts: Iterable[str]) -> str:

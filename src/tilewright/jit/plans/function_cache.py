@@ -40,6 +40,7 @@ Pick = Callable[[tuple[Any, ...]], Any]
 _BOUND = 64  # launches of one step at certain addresses, in each of two generations
 _SERIAL = attrgetter("serial")
 _TIMELINE = attrgetter("storage.timeline")
+_IS_ENDED = attrgetter("is_ended")
 
 
 class _Part(NamedTuple):
@@ -151,8 +152,11 @@ class Entry:
     def _holds_for(self, tensors: Tensors) -> bool:
         """Whether tensors alias each other as those of the first call did."""
         present = self._present
-        if present.is_plain and len(set(map(_TIMELINE, present.pick(tensors)))) == present.number:
-            return True
+        if present.is_plain:
+            timelines = set(map(_TIMELINE, present.pick(tensors)))
+            # A range that has ended is in no group: its addresses are looked at.
+            if len(timelines) == present.number and not any(map(_IS_ENDED, timelines)):
+                return True
         return aliases(tensors) == self._aliases
 
     @staticmethod
@@ -173,7 +177,7 @@ def aliases(tensors: Tensors) -> tuple[int, ...] | None:
             before = tensors[other]
             if tensor is None or before is None:
                 continue
-            if tensor.storage.timeline is not before.storage.timeline:
+            if not tensor.storage.shares_memory(before.storage):
                 continue
             if tensor.byte_offset == before.byte_offset and tensor.spec is before.spec:
                 first = other

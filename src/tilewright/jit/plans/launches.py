@@ -180,7 +180,7 @@ def _adopt(value: Any, given: dict[int, Any]) -> Any:
     if type(value) in _OURS:
         return value
     tensor = wrapped(value)
-    if tensor is None:
+    if tensor is None or given.get(id(tensor), value) is not value:  # two arrays at one place
         tensor = as_tensor(value)
     if tensor is None or tensor is value:
         return value

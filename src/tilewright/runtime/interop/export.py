@@ -118,6 +118,7 @@ class Export(OnlyOne):
         reason = None if self.read_only else storage.why_not_written()
         if reason is not None:
             raise BorrowError(f"{reason}. It is exported by t.export(read_only=True)")
+        storage.check_there()
         device, timeline = storage.device, storage.timeline
         with device.lock:
             device.check_open()

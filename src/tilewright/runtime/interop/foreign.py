@@ -18,6 +18,7 @@ from tilewright.runtime.memory.layout_templates import HandleTemplate
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import user_frame
 from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.timeline import Timeline
 
 if TYPE_CHECKING:
     from tilewright.runtime.interop.array import Form
@@ -122,6 +123,16 @@ class ForeignStorage(Storage):
             if stream.may_be_sole:
                 timeline.stream = stream
 
+    def find_timeline(self) -> Timeline:
+        """The timeline of the range; its group may have ended since the last use."""
+        if self.timeline.is_ended:
+            self.join_group()
+        return self.timeline
+
+    def shares_memory(self, other: Storage) -> bool:
+        """Whether regions of both can overlap: those of all foreign memory are addresses."""
+        return isinstance(other, ForeignStorage)
+
     def why_not_written(self, array: Any = None) -> str | None:
         """The producer's reason."""
         del array
@@ -148,5 +159,5 @@ class ForeignStorage(Storage):
     def __del__(self) -> None:
         # No lock and no driver here: the collector may run this anywhere.
         group = getattr(self, "timeline", None)  # one that was refused has none
-        if isinstance(group, Group) and self.nbytes and self.is_counted:
+        if self.is_counted and isinstance(group, Group) and self.nbytes:
             self.device.deferred.append(Left(group, self.producer, self.nbytes))

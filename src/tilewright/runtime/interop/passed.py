@@ -2,19 +2,21 @@
 
 To look at a tensor costs about as much as a launch, so a wrapper, a handle and its timeline, is
 found by address, dtype, shape and strides. It keeps no tensor: an operation keeps those that it was
-given until it is submitted, and looks at them again then. Memory that comes back from torch's
-allocator finds the wrapper of the tensor before, and with it the launches that were bound to it.
+given until it is submitted, and looks at them again then. Behind that torch's allocator keeps the
+memory from others, or the stream keeps the tensor. Memory that comes back from the allocator finds
+the wrapper of the tensor before, and with it the launches that were bound to it.
 """
 
 from __future__ import annotations
 
-import atexit
 from typing import Any
+from weakref import ref
 
 from tilewright.errors import InternalError
+from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import find_place
-from tilewright.runtime.interop.foreign import MOVED, ForeignStorage
+from tilewright.runtime.interop.foreign import MOVED, ForeignStorage, Place
 from tilewright.runtime.interop.ranges import RANGES, Group
 from tilewright.runtime.interop.torch_functions import TORCH
 from tilewright.runtime.interop.torch_tensors import (
@@ -28,24 +30,32 @@ from tilewright.runtime.interop.torch_tensors import (
 )
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.order.critical import critical
+from tilewright.runtime.order.timeline import Timeline
 
 __all__ = ["WRAPPERS", "PassedStorage", "wrap", "wrapped"]
 
 _MANY = 16384  # wrappers; with more, all are forgotten
 _TORCH = TorchLibrary(None)
-# By address, dtype, shape and strides, as torch has them.
+# By address, dtype, shape and strides, as torch has them, and whether that is on a GPU, which may
+# share addresses with the host.
 WRAPPERS: dict[tuple[Any, ...], Tensor] = {}
 _kinds: set[type] = set()  # of tensors that have wrappers
-atexit.register(WRAPPERS.clear)  # modules are taken apart later, and finalisers need them
+_NOTHING: set[Any] = set()  # in the place of a storage of torch's
 
 
 class PassedStorage(ForeignStorage):
     """The memory at a place, for whichever tensor lies there in a launch."""
 
-    __slots__ = ()
+    __slots__ = ("_memory", "_told")
 
     is_counted = False  # it keeps no array
     producer: TorchLibrary
+    _memory: ref[Any]  # torch's storage that was used here last
+    _told: Stream | None  # that its allocator was told of
+
+    def __init__(self, device: Device, place: Place, first: int) -> None:
+        super().__init__(device, _TORCH, place, first)
+        self._memory, self._told = ref(_NOTHING), None
 
     def check_there(self, array: Any = None) -> None:
         """Refuse a tensor that was moved or shrunk since the operation was built."""
@@ -60,46 +70,34 @@ class PassedStorage(ForeignStorage):
             raise self.refusal(reason or MOVED)
 
     def why_not_written(self, array: Any = None) -> str | None:
-        """The reason of the tensor."""
-        return why_not_written(array)
+        """The reason of the tensor; none of a place without one."""
+        return None if array is None else why_not_written(array)
 
     def note_write(self, array: Any = None) -> None:
         """Raise the version of the tensor."""
         if not array.is_inference():
             TORCH.raise_versions((array,))
 
-    def keep(self, array: Any, stream: Stream, theirs: Stream | None) -> None:
+    def kept(self, array: Any) -> ForeignStorage:
+        """The same memory, as a storage that keeps its tensor. It is in a critical section."""
+        return ForeignStorage(self.device, TorchLibrary(array), self.origin, self.first)
+
+    def keep(self, array: Any, stream: Stream) -> None:
         """Keep the memory from others until a stream is done with it.
 
-        torch orders memory by its own streams, so on the current one there is nothing to do.
+        torch's allocator orders memory by the stream that it was allocated on, which need not be
+        the current one; it is told of a stream once for each storage of torch's.
         """
-        if stream is theirs:
+        memory = array.untyped_storage()
+        is_same = self._memory() is memory
+        if is_same and self._told is stream:
             return
-        if theirs is None or not hand_back(array, (stream,)):
+        is_told = hand_back(array, (stream,))
+        if not is_told:
             stream.keep(array, self.nbytes)
-
-    def __del__(self) -> None:
-        # No lock and no driver here: the collector may run this anywhere.
-        group = getattr(self, "timeline", None)
-        if isinstance(group, Group):
-            self.device.deferred.append(_Forgotten(group))
-
-
-class _Forgotten:
-    """Deferred work: a range whose wrapper was forgotten."""
-
-    __slots__ = ("group",)
-
-    may_be_repeated = True
-
-    def __init__(self, group: Group) -> None:
-        self.group = group
-
-    def settle(self) -> None:
-        """Take the range out of the table, if nothing uses it."""
-        last = self.group.last()
-        if isinstance(last, Group):
-            RANGES.end(last)
+        self._told = stream if is_told else None
+        if not is_same:
+            self._memory = ref(memory)
 
 
 def wrapped(array: Any) -> Tensor | None:
@@ -115,27 +113,36 @@ def wrapped(array: Any) -> Tensor | None:
 def wrap(array: Any) -> Tensor:
     """The wrapper of a torch tensor."""
     try:
-        key = array.data_ptr(), array.dtype, array.shape, array.stride()
+        key = array.data_ptr(), array.dtype, array.shape, array.stride(), array.is_cuda
     except RuntimeError:  # a tensor without memory, or that is not strided: `locate` says so
         return _make(array, None)
     found = WRAPPERS.get(key)
-    if found is None or array.is_neg():
-        return _make(array, key)
-    group = found.storage.timeline
-    if group.__class__ is Group and group.table is None:
-        storage: Any = found.storage
-        critical(found.device, "passing an array", storage.join_group)
-    return found
+    return _make(array, key) if found is None or array.is_neg() else found
 
 
 def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:
     device, form, address = locate(array)
     find_memory(array, form)
     place = find_place(_TORCH, device, form, address)
-    storage = critical(device, "passing an array", PassedStorage, device, _TORCH, place, address)
+    storage = critical(device, "passing an array", PassedStorage, device, place, address)
     made = Tensor(storage, form.dtype, place.layout, place.template)
-    if key is not None:
+    if key is not None and not form.is_empty:  # which may lie nowhere, on any device
         if len(WRAPPERS) >= _MANY:
-            WRAPPERS.clear()
+            _forget_all()
         WRAPPERS[key] = made
     return made
+
+
+def _forget_all() -> None:
+    """Forget all wrappers. Their ranges go when nothing uses them any more."""
+    forgotten = list(WRAPPERS.values())
+    WRAPPERS.clear()
+    for device in {wrapper.device for wrapper in forgotten}:
+        groups = {one.storage.timeline for one in forgotten if one.device is device}
+        critical(device, "passing an array", _remember_all, groups)
+
+
+def _remember_all(groups: set[Timeline]) -> None:
+    for group in groups:
+        if isinstance(group, Group):
+            RANGES.remember(group)

@@ -5,8 +5,9 @@ which is their common timeline. A group is in the table while a handle, a built 
 unfinished one uses it. Its producer lives as long, unless the library itself keeps the memory from
 others: then only the range is remembered, and an array that comes to that address is ordered behind
 it. Most do come back, so such ranges are looked through when there are many, and no sooner; one
-that is over by then goes when an array comes that lies otherwise. Everything here happens under the
-device's lock, in a critical section.
+that is over by then goes when an array comes that lies otherwise. The wrappers of a group that has
+ended join another one with their next use. Everything here happens under the device's lock, in a
+critical section.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Owner(Protocol):
 class Group(Timeline):
     """Ranges that overlap or are bridged, and the timeline that their storages share."""
 
-    __slots__ = ("_crowd", "count", "high", "is_left", "low", "members", "table")
+    __slots__ = ("_crowd", "count", "high", "is_ended", "is_left", "low", "members")
 
     def __init__(self, device: Device, low: int, high: int) -> None:
         super().__init__(device)
@@ -70,7 +71,7 @@ class Group(Timeline):
         self.members: list[ref[Member]] = []
         self.count = 0  # of storages that keep their arrays
         self.is_left = False  # among those that are only remembered
-        self.table: _Ranges | None = None  # in which it is found, until it ends
+        self.is_ended = False  # nothing used it, and it is in no table any more
         self._crowd = _CROWD
 
     def take_in(self, other: Group) -> None:
@@ -92,6 +93,13 @@ class Group(Timeline):
         if len(self.members) > self._crowd:
             self.members = [one for one in self.members if one() is not None]
             self._crowd = max(_CROWD, 2 * len(self.members))
+
+    def end(self) -> None:
+        """Have no uses: the next build with a wrapper of this group looks for another one."""
+        self.is_ended = True
+        self.held, self.stream = [], None
+        self._keep([])
+        self.members.clear()
 
     def living(self) -> list[Member]:
         """The storages that keep their arrays."""
@@ -181,7 +189,6 @@ class _Ranges:
         if first != last:
             return self._joined(member, range(low, high), slice(first, last))
         made = Group(member.device, low, high)
-        made.table = self
         # No calls: a signal raises before both or behind both.
         self.groups[first:first] = [made]
         self._lows[first:first] = [low]
@@ -198,9 +205,8 @@ class _Ranges:
         return last
 
     def _take_out(self, at: int) -> None:
-        group = self.groups[at]
+        self.groups[at].end()  # first: a signal may raise in between
         del self.groups[at], self._lows[at]
-        group.table = None
 
     def _joined(self, member: Member, span: range, place: slice) -> Group:
         """One group in the place of several that a range overlaps, or beyond which it reaches."""
@@ -209,7 +215,7 @@ class _Ranges:
         for group in self.groups[place]:
             if group.device is device:
                 met.append(group)
-            elif group.living() or group.pending():
+            elif not group.is_over:
                 raise LaunchError(
                     f"{member.label} lies in memory that {group.device.name} uses, too, and"
                     f" would be used by {device.name}: two devices have no order, so"
@@ -220,8 +226,8 @@ class _Ranges:
             found.take_in(other)
         found.low, found.high = min(found.low, span.start), max(found.high, span.stop)
         for group in self.groups[place]:
-            group.table = None
-        found.table = self
+            if group.device is not device:
+                group.end()
         self.groups[place] = [found]
         self._lows[place] = [found.low]
         return found

@@ -101,8 +101,17 @@ class Storage:
     def check_there(self, array: Any = None) -> None:
         """Refuse to go on if another library has moved or shrunk the memory."""
 
-    def keep(self, array: Any, stream: Stream, theirs: Stream | None) -> None:
+    def kept(self, array: Any) -> Storage:
+        """The same memory, with an array of another library that keeps it."""
+        del array
+        return self
+
+    def keep(self, array: Any, stream: Stream) -> None:
         """Keep an array of another library until a stream is done with it."""
+
+    def find_timeline(self) -> Timeline:
+        """The timeline that uses are recorded in from now on. It is in a critical section."""
+        return self.timeline
 
     def shares_memory(self, other: Storage) -> bool:
         """Whether regions of both can overlap."""

@@ -122,6 +122,10 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         use = self._writing if writes else self._reading
         return make_use(self, writes) if use is None else use
 
+    def kept(self, array: Any) -> Tensor:
+        """The same handle, which keeps the array of another library that it stands for."""
+        return Tensor(self.storage.kept(array), self.dtype, self.layout)
+
     def __setattr__(self, name: str, value: object) -> None:
         # Launches are checked by what a handle says, so nobody may make it say something else.
         raise AttributeError(

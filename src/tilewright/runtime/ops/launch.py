@@ -25,7 +25,6 @@ from tilewright.runtime.interop.streams import (
     keep_recorded,
     library_streams,
 )
-from tilewright.runtime.memory.partition import tensor_maker
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import CallSite, user_frame_above
 from tilewright.runtime.ops.inside_chains import refuse_waiting
@@ -213,7 +212,8 @@ class LaunchOp(SingleOp[T]):
         with device.lock:
             if device.busy is not None:
                 raise reentered(device)
-            if device.deferred:
+            if device.deferred or device.forked:
+                device.check_usable()
                 device.settle_deferred()
             if stream.has_loose_ends:
                 stream.settle(ask=False)
@@ -229,6 +229,8 @@ class LaunchOp(SingleOp[T]):
             # The sole stream of all tensors: there is nothing to wait for, and nothing can fail.
             try:
                 device.busy = self.label
+                if work.foreign:
+                    self._tell_libraries(stream)
                 work.launch(stream, borrow.tensors)
                 is_put = True
                 self._stream = stream
@@ -244,8 +246,6 @@ class LaunchOp(SingleOp[T]):
                         timeline.held = None
                     else:
                         timeline.release(borrow)
-                if work.foreign:
-                    self._tell_libraries(stream, stream)
                 borrow.tensors, borrow.uses, self._state = (), (), _SUBMITTED
             except BaseException as error:
                 self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
@@ -311,9 +311,9 @@ class LaunchOp(SingleOp[T]):
         theirs = self._library_streams()
         if theirs and theirs != (stream,):
             with in_their_order(stream, theirs):
-                self._run_foreign(stream, theirs)
+                self._run_foreign(stream)
         else:
-            self._run_foreign(stream, theirs)
+            self._run_foreign(stream)
 
     def _follows(self, stream: Stream) -> bool:
         """Whether all arrays are torch's, which works on this stream now and captures nothing."""
@@ -325,19 +325,18 @@ class LaunchOp(SingleOp[T]):
             return False
         if not stream.is_plain and stream.queue.is_capturing():
             return False
-        for number in foreign:
-            tensors[number].storage.check_there(self._arrays[number])
+        self._check_arrays()
         return True
 
-    def _tell_libraries(self, stream: Stream, theirs: Stream | None) -> None:
-        """Tell libraries of writes, and keep arrays that they may free too early."""
+    def _tell_libraries(self, stream: Stream) -> None:
+        """Keep arrays that libraries may free too early, and tell of writes."""
         work, tensors = self._work, self._borrow.tensors
         for number in work.foreign:
             array, storage = self._array(number), tensors[number].storage
+            if array is not None:
+                storage.keep(array, stream)
             if work.roles[number].mode.writes:
                 storage.note_write(array)
-            if array is not None and stream is not theirs:
-                storage.keep(array, stream, theirs)
 
     def _array(self, number: int) -> Any:
         """The torch tensor that a wrapper stands for; None for any other tensor."""
@@ -360,13 +359,20 @@ class LaunchOp(SingleOp[T]):
                 return () if current is None else (current,)
         return library_streams(self.storages())
 
-    def _run_foreign(self, stream: Stream, theirs: tuple[Stream, ...]) -> None:
-        """Run work on arrays of other libraries, which are asked before and told behind."""
-        work, tensors = self._work, self._borrow.tensors
-        for number in work.foreign:
-            tensors[number].storage.check_there(self._array(number))
+    def _run_foreign(self, stream: Stream) -> None:
+        """Run work on arrays of other libraries, which are asked and told before.
+
+        A signal may raise behind the driver's call: arrays are kept by then.
+        """
+        self._check_arrays()
+        self._tell_libraries(stream)
         self._run(stream)
-        self._tell_libraries(stream, theirs[0] if theirs else None)
+
+    def _check_arrays(self) -> None:
+        """Refuse to go on if a library has moved or shrunk an array since."""
+        tensors = self._borrow.tensors
+        for number in self._work.foreign:
+            tensors[number].storage.check_there(self._array(number))
 
     def check_written(self) -> None:
         """Refuse to build an operation if a library does not let an output be written now."""
@@ -381,9 +387,10 @@ class LaunchOp(SingleOp[T]):
 
     def _record_on(self, tape: Tape) -> None:
         """Keep the work as a node of a graph, which keeps the arrays of wrappers."""
+        self._check_arrays()
         tensors = tuple(
             [
-                tensor if self._array(number) is None else tensor_maker.make(self._array(number))
+                tensor if self._array(number) is None else tensor.kept(self._array(number))
                 for number, tensor in enumerate(self._borrow.tensors)
             ]
         )
@@ -458,8 +465,7 @@ class LaunchOp(SingleOp[T]):
         """Put the work into a graph that another library captures; it leaves no use."""
         accesses = self.accesses
         check_recordable(self.label, accesses, self._work.check, stream)
-        for number in self._work.foreign:
-            accesses[number].tensor.storage.check_there(self._array(number))
+        self._check_arrays()
         self._work.launch(stream, self._borrow.tensors)
         keep_recorded(accesses, stream)
         for number in self._work.foreign:

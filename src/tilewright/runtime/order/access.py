@@ -7,7 +7,7 @@ output may not overlap any other argument.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
@@ -55,6 +55,9 @@ class Handle(Protocol):
 
     def use(self, *, writes: bool) -> Use:
         """The use of its region by operations that write it, or read it."""
+
+    def kept(self, array: Any) -> Handle:
+        """The same handle, which keeps the array of another library that it stands for."""
 
 
 class Access(NamedTuple):

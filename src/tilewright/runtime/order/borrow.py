@@ -108,9 +108,11 @@ class Borrow:
             use.timeline.dirty()
 
     def _find_conflict(self) -> tuple[Conflict, int] | None:
+        for tensor, use in zip(self.tensors, self.uses, strict=True):
+            use.timeline = tensor.storage.find_timeline()
         self.upstream()
         for number, use in enumerate(self.uses):
-            use.timeline = timeline = use.timeline.last()
+            timeline = use.timeline
             if timeline.held is not None:
                 held = timeline.conflict(use.region, writes=use.writes, by=self)
                 if held is not None:

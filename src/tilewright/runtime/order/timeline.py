@@ -65,6 +65,8 @@ class Timeline:
 
     __slots__ = ("_elsewhere", "device", "graphs", "heir", "held", "stream", "uses")
 
+    is_ended = False
+
     def __init__(self, device: Device) -> None:
         self.device = device
         self.uses: list[Use] = []
