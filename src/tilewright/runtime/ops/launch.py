@@ -232,8 +232,7 @@ class LaunchOp(SingleOp[T]):
                 if work.foreign:
                     self._tell_libraries(stream)
                 work.launch(stream, borrow.tensors)
-                is_put = True
-                self._stream = stream
+                is_put, self._stream = True, stream
                 stream.queue.marked = self._count = count = stream.issued + 1
                 stream.issued = count
                 for use in uses:
