@@ -1,11 +1,11 @@
-"""Graph access: the timelines of one graph as one thing, so that a replay costs O(1).
+"""Graph access: all timelines of one graph, held and stamped together, so a replay costs O(1).
 
-A built replay holds the access and no borrows of its own; a submitted one leaves a single stamp. A
-timeline records the stamps of its graphs as uses when it is next asked for something, so it knows
-all that it would know if each node had been an operation. In the other direction, each borrow and
-each use of a timeline makes it *dirty* in its graphs, and a replay looks at dirty timelines only:
-no replay is submitted as long as a borrow conflicts with it, so none is overlooked. Everything here
-happens under the device's lock, in a critical section.
+A built replay holds the access instead of borrows; a submitted one leaves a single stamp. A
+timeline records the stamps of its graphs as uses before it answers the next question, so it knows
+the same uses as if each node had been an operation. Conversely, each borrow and each use of a
+timeline marks it *dirty* in its graphs, and a replay checks dirty timelines only: a borrow that
+conflicts with a graph blocks its replays, so a clean timeline has no conflict. Graph accesses
+change under the device's lock, in a critical section.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["GraphAccess", "Stamp", "TimelineAccess"]
 
 
 class Stamp:
-    """A submitted replay: where it ends, and the outcomes that its results depend on.
+    """A submitted replay: the point where it ends, and the outcomes that its results depend on.
 
-    Until a timeline has recorded it, it may stand for later replays as well: its count moves on.
+    Until a timeline has recorded the stamp, later replays may reuse it: its count advances.
     """
 
     __slots__ = ("_outcomes", "_refused", "_sources", "count", "is_doubtful", "is_seen", "stream")
@@ -42,15 +42,15 @@ class Stamp:
     ) -> None:
         self.stream = stream
         self.count = count
-        self._sources = sources  # by bit
-        self._refused = refused  # the launch itself came to nothing
+        self._sources = sources  # by the bit of the source
+        self._refused = refused  # the launch itself failed
         self._outcomes: dict[Sources, Outcome | None] = {}
-        # Whether any result may have failed.
+        # Whether the failure of a source may reach a result.
         self.is_doubtful = refused is not None or bool(sources)
         self.is_seen = False  # a timeline has recorded it
 
     def outcome(self, sources: Sources) -> Outcome | None:
-        """The outcome of contents that come from some sources."""
+        """The outcome of contents that depend on these sources."""
         if sources not in self._outcomes:
             self._outcomes[sources] = self._make_outcome(sources)
         return self._outcomes[sources]
@@ -69,7 +69,7 @@ class Stamp:
 
 
 class TimelineAccess:
-    """The part of a graph's access that concerns one timeline."""
+    """The part of a graph's access for one timeline."""
 
     __slots__ = ("_reads", "_writes", "graph", "index", "member", "seen")
 
@@ -77,7 +77,7 @@ class TimelineAccess:
         self.graph = graph
         self.index = index
         self.member = member
-        self.seen: Stamp | None = None  # the last stamp that the timeline has recorded
+        self.seen: Stamp | None = None  # the last stamp recorded in the timeline
         timeline = member.storage.timeline
         self._reads = [Use(timeline, region, writes=False) for region in member.reads]
         self._writes = [
@@ -85,22 +85,22 @@ class TimelineAccess:
         ]
 
     def mark_dirty(self) -> None:
-        """Make the next replay look at this timeline."""
+        """Mark the timeline dirty: the next replay checks it."""
         self.graph.dirty.add(self.index)
         self.graph.calm = None
 
     def held_against(self, region: Region, *, writes: bool) -> Conflict | None:
-        """The claim of a built replay that conflicts with another use."""
+        """The claim of a built replay that conflicts with a use."""
         if not self.graph.holders:
             return None
         claim = self.member.conflicts(region, writes=writes)
         return None if claim is None else Conflict(self.graph.holders[0], "", claim.writes)
 
     def catch_up(self, timeline: Timeline) -> None:
-        """Record the last replay as uses, if the timeline has not seen it.
+        """Record the last replay as uses, if the timeline has not recorded it yet.
 
-        Unseen stamps that have an order are on one stream, so that counts tell it: a replay makes
-        the timeline catch up with conflicting graphs before it leaves its own stamp elsewhere.
+        Unrecorded stamps that conflict are on one stream, so their counts order them: before a
+        replay leaves its stamp on another stream, the timeline catches up with conflicting graphs.
         """
         stamp = self.graph.stamp
         if stamp is None or stamp is self.seen:
@@ -112,7 +112,7 @@ class TimelineAccess:
                 timeline.put(use, stamp.stream, stamp.count, None)
             for use, sources in self._writes:
                 timeline.put(use, stamp.stream, stamp.count, stamp.outcome(sources))
-        except BaseException:  # of a signal handler
+        except BaseException:  # raised by a signal handler
             self.seen = before
             raise
 
@@ -126,22 +126,24 @@ class GraphAccess:
     )  # fmt: skip
 
     def __init__(self, members: tuple[Member, ...], *, is_simple: bool = False) -> None:
-        self.is_closed = False  # to replays, while the graph is changed
-        self.is_simple = is_simple  # no replay can fail, or has another library to tell
+        self.is_closed = False  # set while the graph is changed: replays are refused
+        self.is_simple = is_simple  # no replay can fail, and no other library is notified
         self.holders: list[Holder] = []  # built replays
         self.stamp: Stamp | None = None
-        # The stream where another replay may follow at once, if no conflicting graph has a built
-        # replay: since the last one there only conflicting replays there, which cannot fail.
+        # The stream on which a replay may follow without checks, if no conflicting graph has a
+        # built replay. Since the last replay, only conflicting replays that cannot fail ran, all on
+        # this stream.
         self.calm: Stream | None = None
         self.dirty: set[int] = set(range(len(members)))
         self.timelines = tuple(
             TimelineAccess(self, index, one) for index, one in enumerate(members)
         )
-        self._doubtful: set[int] = set()  # timelines whose contents the last replay had to trust
+        self._doubtful: set[int] = set()  # timelines with unsettled inputs of the last replay
         self._carried = {one.index for one in self.timelines if one.member.is_carried}
-        # Graphs with which this one conflicts, and the timelines on which it does.
+        # Conflicting graphs, with the timelines that conflict.
         self.conflicting: dict[GraphAccess, set[int]] = {}
-        self.overtaken: set[GraphAccess] = set()  # conflicting graphs replayed since our replay
+        # Conflicting graphs that were replayed since this one was.
+        self.overtaken: set[GraphAccess] = set()
         try:
             for access in self.timelines:
                 self._join(access)
@@ -159,50 +161,50 @@ class GraphAccess:
         timeline.join_graph(access)
 
     def close(self, holder: Holder) -> None:
-        """Refuse replays, while the graph is changed."""
+        """Refuse replays while the graph is changed."""
         self.holders.append(holder)
         self.is_closed = True
         self.calm = None
 
     def reopen(self, holder: Holder) -> None:
-        """Let the graph be replayed again: it has not been changed."""
+        """Accept replays again: the graph has not been changed."""
         if holder in self.holders:
             self.holders.remove(holder)
         self.is_closed = False
 
     def dissolve(self) -> None:
-        """Leave every timeline, with all stamps recorded."""
+        """Leave every timeline, after its stamps are recorded there."""
         for access in self.timelines:
             access.member.storage.timeline.leave_graph(access)
         for other in tuple(self.conflicting):
             other.forget(self)
             self.conflicting.pop(other, None)
-        self.timelines = ()  # which refer to this access, and keep their storages
+        self.timelines = ()  # these refer back to this access, and keep their storages
 
     def forget(self, other: GraphAccess) -> None:
-        """Drop a conflicting graph that is gone: its stamps are uses of the timelines now."""
+        """Remove a conflicting graph that is gone: its stamps are recorded in the timelines."""
         self.dirty |= self.conflicting.get(other, set())
         self.overtaken.discard(other)
         self.calm = None
-        self.conflicting.pop(other, None)  # last, if this breaks off in between
+        self.conflicting.pop(other, None)  # last, so that an interrupted call can be repeated
 
     @property
     def writes(self) -> bool:
-        """Whether a replay writes anything, so that it conflicts with another."""
+        """Whether a replay writes any region, so that two replays conflict."""
         return any(access.member.writes for access in self.timelines)
 
     def first_conflict(self) -> Holder | None:
-        """A built replay, of this graph or of another, that conflicts with one of this graph."""
+        """A built replay, of this or of a conflicting graph, that blocks a replay of this one."""
         if self.holders and (self.writes or self.is_closed):
             return self.holders[0]
         return next((one.holders[0] for one in self.conflicting if one.holders), None)
 
     def due(self, stream: Stream | None = None) -> tuple[TimelineAccess, ...]:
-        """The timelines to look at before a replay on a stream, or on whichever it will be.
+        """The timelines to check before a replay on a stream; None is a stream chosen later.
 
-        Those are the dirty ones. On the stream of a conflicting replay that cannot fail there is
-        nothing to look at: it comes before this one. Away from the stream of the last replay,
-        conflicting replays that were only known to be there have to be seen.
+        Dirty timelines are due. A conflicting replay on the same stream that cannot fail needs no
+        check, since the stream orders it before this one. A replay on another stream than the last
+        one also checks the timelines of conflicting graphs, whose replays only that stream ordered.
         """
         for other in tuple(self.overtaken):
             stamp = other.stamp
@@ -213,7 +215,7 @@ class GraphAccess:
         return tuple(self.timelines[index] for index in sorted(self.dirty))
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
-        """Put a replay behind all it conflicts with; gives unsettled outcomes of its inputs."""
+        """Order a replay behind all conflicting uses; gives unsettled outcomes of its inputs."""
         if self.stamp is not None:
             stream.wait_for(self.stamp.stream, self.stamp.count)
         upstream: dict[int, list[Outcome]] = {}
@@ -230,18 +232,18 @@ class GraphAccess:
         return upstream
 
     def leave(self, stamp: Stamp) -> None:
-        """Stamp a submitted replay, in place of a use of each timeline."""
+        """Leave the stamp of a submitted replay, in place of a use in each timeline."""
         self.stamp = stamp
         self.overtaken.clear()
-        # A failure concerns the next replay though these may not become dirty before it: inputs
-        # that are not known to be good yet, and what it reads that this one wrote.
+        # A failure reaches the next replay even if these timelines do not become dirty: inputs with
+        # unsettled outcomes, and regions that a replay reads and the one before it wrote.
         self.dirty = self._doubtful | self._carried if stamp.is_doubtful else set()
         calm = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
         self.calm = calm if self.is_simple else None
         self.overtake(calm)
 
     def overtake(self, calm: Stream | None) -> None:
-        """Tell conflicting graphs of a replay, and of the stream where it is no reason to look."""
+        """Tell conflicting graphs of a replay; on the `calm` stream they need no check after it."""
         for other in tuple(self.conflicting):
             other.overtaken.add(self)
             if other.calm is not calm:

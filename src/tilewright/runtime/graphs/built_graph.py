@@ -1,9 +1,9 @@
-"""A graph that has been built: its nodes, the access to its timelines, and what a replay does.
+"""A built graph: its nodes, the access to its timelines, and its replays.
 
-Each node that can fail owns a failure record. A replay uses the records of the one before it only
-if that one is known to have ended well; otherwise every checked node gets a new one, so a failure
-always belongs to one replay, however many are under way. Everything but the finaliser happens under
-the device's lock.
+Each node that can fail owns a failure record. A replay reuses the records of the one before it only
+if that one is known to have succeeded; otherwise every checked node gets a new record, so a failure
+always belongs to one replay, whatever their number in flight. Everything but the finaliser runs
+under the device's lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["BuiltGraph", "allocate_jobs"]
 
 
 class BuiltGraph:
-    """What a graph is once its block has ended; replays keep it alive."""
+    """A graph whose block has ended; replays keep it alive."""
 
     __slots__ = (
         "__weakref__", "_broken", "_fallible", "_instance", "_last", "_may_raise", "_plan",
@@ -40,9 +40,10 @@ class BuiltGraph:
     def __init__(self, device: Device, jobs: Sequence[Job]) -> None:
         self.device = device
         self._may_raise: bool = device.stream.queue.may_raise
-        self._broken: BaseException | None = None  # why the backend's graph is in between
+        # The failure that left the backend's graph half changed.
+        self._broken: BaseException | None = None
         self._last: list[Outcome] = []  # of the checked nodes, in the last replay
-        self._replays: deque[Outcome] = deque()  # that may have failed with nobody told
+        self._replays: deque[Outcome] = deque()  # whose failure may not have been raised yet
         nodes = tuple(make_node(job) for job in jobs)
         plan = self._make_plan(nodes)
         self._instance = Instance(device, nodes, plan)
@@ -64,7 +65,7 @@ class BuiltGraph:
     # --- a replay that is built ---
 
     def acquire(self, holder: Holder) -> None:
-        """Let a built replay hold the access, if nothing stands against it."""
+        """Let a built replay hold the access, if no borrow and no other replay conflicts."""
         self._check_usable()
         self._report()
         refused = self._refusal(holder)
@@ -90,17 +91,17 @@ class BuiltGraph:
         return None
 
     def refuse_recorded(self, label: str) -> None:
-        """Refuse a replay inside a block on what is being recorded there."""
+        """Refuse a replay inside a block that records writes to the same memory."""
         members = [access.member for access in self.access.timelines]
         refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
 
     def release(self, holder: Holder) -> None:
-        """Give the access back."""
+        """Release the access."""
         if holder in self.access.holders:
             self.access.holders.remove(holder)
 
     def _report(self) -> None:
-        """Raise the failure of an earlier replay, if it is known and nobody has been told."""
+        """Raise the failure of an earlier replay, if it is known and has not been raised."""
         while self._replays:
             outcome = self._replays[0]
             if not outcome.settled:
@@ -121,7 +122,7 @@ class BuiltGraph:
     # --- a replay that is submitted ---
 
     def replay_again(self, stream: Stream) -> int:
-        """Put all nodes behind the last replay, where the access is calm; gives its count."""
+        """Launch all nodes behind the last replay, where the access is calm; gives the count."""
         access = self.access
         try:
             self._instance.launch(stream.queue)
@@ -140,7 +141,7 @@ class BuiltGraph:
         return count
 
     def replay(self, stream: Stream, end_at: Callable[[Fence], object]) -> None:
-        """Put all nodes on a stream, behind whatever they conflict with, and tell where it ends."""
+        """Launch all nodes on a stream, behind conflicting uses; `end_at` gets the fence."""
         self._check_usable()
         self.foreign.check_places()
         self._renew_checks()
@@ -151,7 +152,7 @@ class BuiltGraph:
             self._end(stream, errors, doubts, end_at)
         except BaseException as error:
             if isinstance(error, Exception) or (errors is None and stream.queue.tail is not tail):
-                self._leave_refused(stream, error)  # perhaps not as a whole
+                self._leave_refused(stream, error)  # perhaps in part
             elif errors is not None:
                 insist(partial(self._end, stream, errors, doubts, end_at))
             raise
@@ -167,7 +168,8 @@ class BuiltGraph:
         end_at(self._stamp(stream, errors, doubts))
 
     def _leave_refused(self, stream: Stream, error: BaseException) -> None:
-        # Part of it may be on the stream already: order it, and trust nothing it wrote.
+        # Some nodes may be on the stream: later uses are ordered behind them, and outputs have
+        # failed.
         count = stream.advance()
         refused = Outcome.refused(stream, count, error)
         self._instance.mark_launched(stream, count)
@@ -177,7 +179,7 @@ class BuiltGraph:
         self, stream: Stream, errors: Mapping[int, BaseException], doubts: dict[int, list[Outcome]]
     ) -> Fence:
         count = stream.advance()
-        whole = stream.watch(count, None, ())  # what the queue itself raises concerns every node
+        whole = stream.watch(count, None, ())  # an error of the queue itself concerns every node
         causes = () if whole is None else (whole,)
         self._last = []
         for number in self._fallible:
@@ -196,7 +198,7 @@ class BuiltGraph:
         return Fence(stream, count, total)
 
     def _renew_checks(self) -> None:
-        """Give checked nodes new records, unless the last replay has left theirs untouched."""
+        """Give checked nodes new records, unless the last replay is known to have written none."""
         if not self._last:
             return
         self._last[0].stream.settle()
@@ -209,12 +211,13 @@ class BuiltGraph:
                     node.renew_check()
                     changed = self._instance.change(number, node)
                     assert changed, "another record is the same kind of work"
-        except Exception as error:  # what a signal raises is made good by the next replay
+        # After an exception of a signal handler the next replay repeats this.
+        except Exception as error:
             self._break(error)
             raise
 
     def _break(self, error: BaseException) -> None:
-        """The backend's graph is in between, and is not to be launched again."""
+        """Mark the backend's graph as half changed: it is not launched again."""
         self._broken = error
         self.access.calm = None
 
@@ -252,13 +255,13 @@ class BuiltGraph:
             raise
 
     def _move_on(self, before: GraphAccess, nodes: tuple[Node, ...], plan: Plan) -> None:
-        """Access the timelines of other nodes, in the place of the ones before."""
+        """Replace the access by one to the timelines of the changed nodes."""
         before.dissolve()
         if self.access is before:
             self._adopt(nodes, plan)
 
     def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
-        """Change the backend's graph in place if its edges stay, else build another."""
+        """Change the backend's graph in place if its edges stay the same, else build another."""
         in_place = plan.after == self._plan.after
         try:
             in_place = in_place and self._instance.change(number, nodes[number])
@@ -270,7 +273,7 @@ class BuiltGraph:
             raise
 
     def _change_back(self, number: int, error: BaseException) -> None:
-        """Give a node the work it had before, as a change of it has come to nothing."""
+        """Give a node its former work, after a change of it has failed."""
         try:
             is_back = self._instance.change(number, self.nodes[number])
         except BaseException:
@@ -280,24 +283,24 @@ class BuiltGraph:
             self._break(error)
 
     def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
+        # No lock: the collector may run this at any point.
         if getattr(self, "access", None) is not None:
             self.device.deferred.append(_Dropped(self.access))
 
 
 class _Dropped(NamedTuple):
-    """The access of a graph that is gone; until it is settled the storages stay."""
+    """Deferred work: the access of a dropped graph, which keeps the storages until settled."""
 
     access: GraphAccess
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """Record the stamps of replays in the timelines, whose storages may go then."""
+        """Record the stamps of replays in the timelines, and release the storages."""
         self.access.dissolve()
 
 
 def allocate_jobs(device: Device, jobs: Sequence[Job]) -> None:
-    """Give lazy tensors their bytes and first contents, before the critical section."""
+    """Allocate and initialise lazy tensors, before the critical section."""
     stream = device.stream
     for job in jobs:
         for use in job.uses:
@@ -307,5 +310,5 @@ def allocate_jobs(device: Device, jobs: Sequence[Job]) -> None:
 def _failure(
     errors: Mapping[int, BaseException], number: int, check: Check | None
 ) -> BaseException | None:
-    """How one node of one replay failed."""
+    """The failure of one node in one replay."""
     return errors.get(number) or (None if check is None else check())

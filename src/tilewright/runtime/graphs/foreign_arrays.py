@@ -1,6 +1,6 @@
-"""Arrays of other libraries among the storages of a graph, asked and told in every replay.
+"""Arrays of other libraries among the storages of a graph, checked and updated in every replay.
 
-Each may have been moved or shrunk since it was recorded, and written ones get another version.
+Each array may have been moved or shrunk since it was recorded, and written ones get a new version.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class ForeignArrays:
                 written[use.storage] = use.mode.writes or written.get(use.storage, False)
         self._all = tuple(written)
         told = [storage for storage, is_written in written.items() if is_written]
-        # torch takes the versions of many tensors in one call; several nodes may write one tensor.
+        # torch raises the versions of many tensors in one call; several nodes may write one tensor.
         torchs = [one.producer.array for one in told if isinstance(one.producer, TorchLibrary)]
         versions = {id(array): array for array in torchs if not array.is_inference()}
         self._versions: tuple[Any, ...] = tuple(versions.values())
         self._told = tuple(one for one in told if not isinstance(one.producer, TorchLibrary))
-        self.speakers = find_speakers(self._all)  # they know the streams of their libraries
+        self.speakers = find_speakers(self._all)  # they name the streams of all libraries
 
     def __len__(self) -> int:
         return len(self._all)
 
     def check_places(self) -> None:
-        """Refuse a replay if an array is not where it was, or its memory is smaller now."""
+        """Refuse a replay if an array has been moved, or its memory has shrunk."""
         for storage in self._all:
             storage.check_there()
 

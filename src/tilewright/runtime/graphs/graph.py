@@ -1,8 +1,8 @@
 """Graphs: operations recorded once and replayed any number of times.
 
-Recording keeps a list. When the block ends, lazy tensors get their bytes and the backend's graph is
-built node by node, with an edge for each real conflict; until then nothing has happened that an
-exception would have to undo. From then on the graph keeps its memory alive.
+Recording only fills a list. When the block ends, lazy tensors get their bytes and the backend's
+graph is built node by node, with an edge for each conflict; an exception before that has nothing to
+undo. A built graph keeps its memory alive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _Phase(Enum):
-    """How far a graph is; the values say why it cannot be used yet or any more."""
+    """The phase of a graph; the values say why it cannot be used in it."""
 
     NEW = "has not been recorded: `with tw.graph() as g: g.record(…)`"
     RECORDING = "is still being recorded: end its block first"
@@ -48,21 +48,21 @@ class _Phase(Enum):
 
 
 class Graph(OnlyOne):
-    """Operations that run together, again and again, for the price of one launch."""
+    """Operations that run together, repeatedly, at the cost of one launch."""
 
     not_copied = "a graph is recorded once and is not copied: record another"
     not_pickled = "a graph belongs to this process and is not pickled: record it where it runs"
 
     def __init__(self) -> None:
         self._phase = _Phase.NEW
-        self._device: Device | None = None  # that of the first operation
+        self._device: Device | None = None  # of the first operation
         self._jobs: list[Job] = []
         self._results: tuple[Any, ...] = ()
-        self._only: dict[int, int] = {}  # the result that one node alone has made
+        self._only: dict[int, int] = {}  # node to result, for operations that are one node
         self._built: BuiltGraph | None = None
         self._block: Setting[Block] | None = None
         self.exit: ref[Any] | None = None  # of the `with` statement that began last
-        self._exit: ref[Any] | None = None  # of the one that records it
+        self._exit: ref[Any] | None = None  # of the `with` statement that records it
 
     # --- recording ---
 
@@ -107,17 +107,17 @@ class Graph(OnlyOne):
         __exit__ = Exit(_leave)
 
     def _look_up(self) -> _Phase:
-        """How far it is; a block may have ended with no call of ours, by what a signal raised."""
+        """The current phase; a signal handler may have ended the block without `__exit__`."""
         is_gone = self._exit is not None and self._exit() is None
         if self._phase is _Phase.RECORDING and is_gone:
             self._phase, self._jobs, self._block = _Phase.ABANDONED, [], None
         return self._phase
 
     def record(self, operation: DeviceOp[T]) -> T:
-        """Take a built operation in without running it; gives the handles that it would give.
+        """Add a built operation without running it; gives its result handles.
 
-        It gives its borrows back, so the next one may use what it writes: replays run conflicting
-        operations in the order of recording. Chains and zips are recorded by their parts.
+        Its borrows are released, so that the next operation may use its outputs: replays run
+        conflicting operations in the order of recording. Chains and zips are recorded part by part.
         """
         if self._look_up() is not _Phase.RECORDING:
             raise LaunchError(f"this graph {self._phase.value}")
@@ -138,19 +138,19 @@ class Graph(OnlyOne):
 
     @property
     def results(self) -> tuple[Any, ...]:
-        """What `record` gave for each operation; the contents are there after a replay."""
+        """The results of `record`, one per operation; a replay fills their contents."""
         return self._results
 
     def launch(self) -> DeviceOp[tuple[Any, ...]]:
-        """An operation that runs the graph once more; it runs once, and gives `results`."""
+        """An operation that replays the graph once and gives `results`."""
         built = self._built or self._ready()
         return Replay().build(built, self._results)
 
     def update(self, operation: DeviceOp[Any], node: int | None = None) -> None:
-        """Give one node other tensors or numbers, for the replays from now on.
+        """Give one node other tensors or numbers, for all later replays.
 
-        The operation is of the same kernel, compiled alike. `node` says which, in the order of
-        recording, where several nodes run it.
+        The operation is of the same kernel, compiled alike. `node` is the node's number in the
+        order of recording, required if several nodes run the kernel.
         """
         built = self._ready()
         _check_operation(operation, built.device)
@@ -179,11 +179,11 @@ class Graph(OnlyOne):
         return self._built
 
     def __len__(self) -> int:
-        """How many operations with work of their own it has."""
+        """Number of operations that are nodes."""
         return len(self._jobs) if self._built is None else len(self._built.nodes)
 
     def __bool__(self) -> bool:
-        """Always: a graph with no operations is one."""
+        """True, also for a graph without operations."""
         return True
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Graph(OnlyOne):
 
 
 class _Updating(NamedTuple):
-    """An operation that gives its work to a node, as built replays see it."""
+    """An operation that updates a node, as the refusal of a built replay names it."""
 
     label: str
     site: CallSite
@@ -218,7 +218,7 @@ def _check_operation(operation: Any, device: Device | None) -> None:
 
 
 def _tape(operation: DeviceOp[T]) -> tuple[list[Job], T]:
-    """The work that an operation would put on a stream, and its result."""
+    """The work that an operation puts on a capture stream, and its result."""
     was_built = operation.state is State.BUILT
     try:
         operation.take()
@@ -257,7 +257,7 @@ def _as_number(node: Any) -> int:
 
 
 def _check_node(built: BuiltGraph, label: str, node: int, alike: list[int]) -> int:
-    """The number of a node that runs what an update gives."""
+    """The number of a node, if it runs the operation of an update."""
     if node in alike:
         return node
     if 0 <= node < len(built.nodes):

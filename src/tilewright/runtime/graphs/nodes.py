@@ -1,7 +1,7 @@
-"""The nodes of a graph and the backend's graph made of them.
+"""The nodes of a graph, and the backend's graph made of them.
 
-A node is a recorded operation with its addresses looked up. What the backend has built lives until
-the last replay under way has completed; its finaliser only leaves a note.
+A node is a recorded operation with its addresses resolved. The backend's graph lives until its last
+replay has completed; its finaliser only appends to the deferred queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Instance", "Node", "make_node"]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One operation of a graph; its check changes when it gets another failure record."""
+    """One operation of a graph; its check changes with its failure record."""
 
     label: str
     site: CallSite
@@ -33,10 +33,10 @@ class Node:
     uses: tuple[RecordedUse, ...]
     work: Recordable
     check: Check | None
-    kept: tuple[object, ...] = ()  # by the work, as long as the node may run
+    kept: tuple[object, ...] = ()  # objects that the work keeps, as long as the node may run
 
     def recipe(self, device: Device) -> Recipe:
-        """How the backend gets the work."""
+        """The function that puts the work on the backend's queue."""
 
         def put(queue: Queue[object]) -> None:
             tape = Tape(device, queue)
@@ -46,12 +46,12 @@ class Node:
         return put
 
     def renew_check(self) -> None:
-        """Report to another failure record from now on."""
+        """Report to a new failure record from now on."""
         self.check = cast("RepeatedWork", self.work).renew()
 
 
 def make_node(job: Job) -> Node:
-    """A node for a recorded operation, whose bytes are all allocated."""
+    """A node for a recorded operation, whose storages are all allocated."""
     repeat = getattr(job.work, "repeated", None)
     if repeat is not None:
         work: RepeatedWork = repeat()
@@ -65,7 +65,7 @@ def make_node(job: Job) -> Node:
 
 
 class Instance:
-    """What the backend has built of some nodes. Replays follow each other: the last one counts."""
+    """The backend's graph of some nodes. Replays are ordered, so only the last one is tracked."""
 
     __slots__ = ("_graph", "_nodes", "device", "last", "launch")
 
@@ -73,45 +73,45 @@ class Instance:
 
     def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
         self.device = device
-        self.last: Fence | None = None  # where the last replay ends
-        self._nodes = tuple(nodes)  # for what they keep
+        self.last: Fence | None = None  # the end of the last replay
+        self._nodes = tuple(nodes)  # which keep objects of the work alive
         recipes = [node.recipe(device) for node in nodes]
         built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
         self._graph: BackendGraph = built
-        self.launch = built.launch  # puts all nodes on a queue, and gives what each raises
+        self.launch = built.launch  # puts all nodes on a queue, and gives the exceptions by node
 
     def change(self, number: int, node: Node) -> bool:
-        """Give a node other work; False leaves this instance unusable."""
+        """Give a node other work; False means that this instance is unusable."""
         if self.last is not None:
-            # A replay under way may need it.
+            # A replay in flight may still use the old node.
             self.last.stream.keep(self._nodes[number], until=self.last.count)
         self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
         return self._graph.change(number, node.recipe(self.device))
 
     def mark_launched(self, stream: Stream, count: int) -> None:
-        """Remember the last replay: nothing goes before it has completed."""
+        """Track the last replay: the instance is destroyed after it has completed."""
         if self.last is None or self.last.stream is not stream:
             self.last = Fence(stream, count, None)
         else:
             self.last.count = count
 
     def __del__(self) -> None:
-        # No driver here: the collector may run this anywhere.
+        # No driver call: the collector may run this at any point.
         if getattr(self, "_graph", None) is not None:
             self.device.deferred.append(_Dropped(self.device, self._graph, self._nodes, self.last))
 
 
 class _Dropped(NamedTuple):
-    """A backend's graph that nobody will replay any more, and what its nodes keep."""
+    """Deferred work: a dropped backend graph, with the objects that its nodes keep."""
 
     device: Device
     graph: BackendGraph
     nodes: tuple[Node, ...]
     last: Fence | None
-    may_be_repeated: bool = False  # the driver would be told twice
+    may_be_repeated: bool = False  # the driver would destroy it twice
 
     def settle(self) -> None:
-        """Destroy it, if its last replay has completed; else come back."""
+        """Destroy it if its last replay has completed, else defer it until then."""
         if self.last is None or self.last.has_passed:
             self.graph.destroy()
         else:

@@ -1,9 +1,9 @@
-"""What the operations of a graph mean together: which must wait for which, and what reaches what.
+"""The plan of a graph: the edges between its nodes, and the effect of a replay on each storage.
 
-An edge stands for a real conflict (two nodes use one region, and one of them writes it), so
-independent nodes may overlap; an edge that others imply is left out. For each storage the plan also
-says what a replay does to it as a whole: what it reads from before the replay, what it leaves
-written, and whose failure makes that doubtful. Pure: it knows regions, and no device.
+An edge stands for a conflict (two nodes use one region, and one of them writes it), so independent
+nodes may overlap; edges that others imply are left out. For each storage the plan also has the
+effect of a whole replay: the regions read before they are written, the regions left written, and
+the sources whose failure reaches them. The plan is pure: it depends on regions, not on a device.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from tilewright.runtime.memory.storage import Storage
 
 __all__ = ["Claim", "Input", "Member", "Plan", "Sources", "make_plan"]
 
-# A set of things that can make contents doubtful, as bits: nodes, and behind them the inputs.
+# Set of nodes and inputs whose failure may reach some contents, as bits: nodes first, then inputs.
 Sources = int
 
 
 class Claim(NamedTuple):
-    """A region that a replay uses, and whether it writes there."""
+    """A region that a replay uses, and whether it is written."""
 
     region: Region
     writes: bool
 
 
 class Input(NamedTuple):
-    """A region that a replay reads before it has written it whole."""
+    """A region that a replay reads before the graph has written all of it."""
 
     region: Region
     source: Sources
-    hidden: tuple[Region, ...]  # what it has written by then
+    hidden: tuple[Region, ...]  # regions written before that read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """What one replay does to one storage, and to those that share memory with it."""
+    """The effect of one replay on one timeline, named by one of its storages."""
 
     storage: Storage
     claims: tuple[Claim, ...]
@@ -50,11 +50,11 @@ class Member:
 
     @property
     def is_carried(self) -> bool:
-        """Whether a replay reads what the one before it wrote."""
+        """Whether a replay reads a region that the replay before it wrote."""
         return any(one.region.overlaps(used) for one in self.inputs for used, _ in self.writes)
 
     def conflicts(self, region: Region, *, writes: bool) -> Claim | None:
-        """The claim that stands against another use of a region."""
+        """The claim that conflicts with a use of a region."""
         for claim in self.claims:
             if (writes or claim.writes) and claim.region.overlaps(region):
                 return claim
@@ -63,14 +63,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The edges of a graph, and its storages."""
+    """The edges of a graph, and its timelines."""
 
-    after: tuple[tuple[int, ...], ...]  # for each node those that must come before it
+    after: tuple[tuple[int, ...], ...]  # for each node, the nodes before it
     members: tuple[Member, ...]
 
 
 class _Track:
-    """The uses of one storage so far, the nodes being taken in the order of recording."""
+    """The uses of one timeline so far, with nodes added in the order of recording."""
 
     def __init__(self, storage: Storage, bits: count[int]) -> None:
         self._storage = storage
@@ -88,7 +88,7 @@ class _Track:
         return found
 
     def sources(self, use: RecordedUse) -> Sources:
-        """What can make doubtful what a use reads."""
+        """The sources whose failure reaches the contents that a use reads."""
         if not use.mode.reads:
             return 0
         found, whole = 0, False
@@ -108,7 +108,7 @@ class _Track:
         return made.source
 
     def add(self, use: RecordedUse, node: int, sources: Sources) -> None:
-        """Take a use in; what it writes whole hides what came before."""
+        """Add a use; a write hides earlier uses whose regions it covers."""
         region, writes = use.region, use.mode.writes
         self._claims.append(Claim(region, writes))
         if writes:
@@ -119,7 +119,7 @@ class _Track:
             self._readers.append((region, node))
 
     def member(self) -> Member:
-        """The storage as a replay sees it."""
+        """The effect of a replay on the storage."""
         return Member(
             self._storage,
             _widest(self._claims),
@@ -130,9 +130,9 @@ class _Track:
 
 
 def make_plan(nodes: Sequence[tuple[RecordedUse, ...]], can_fail: Sequence[bool]) -> Plan:
-    """Order the nodes of a graph, given what each uses and whether it can fail by itself."""
+    """Order the nodes of a graph, given the uses of each and whether it can fail by itself."""
     bits = count(len(nodes))
-    tracks: dict[int, _Track] = {}  # storages that share memory have one timeline
+    tracks: dict[int, _Track] = {}  # by timeline: storages that share memory have one
     after: list[tuple[int, ...]] = []
     ancestors: list[int] = []  # of each node, as bits
     for number, uses in enumerate(nodes):
@@ -162,7 +162,7 @@ def _track(storage: Storage, tracks: dict[int, _Track], bits: count[int]) -> _Tr
 
 
 def _widest(claims: list[Claim]) -> tuple[Claim, ...]:
-    """The claims that no other one includes."""
+    """The claims that no other claim covers."""
     kept: list[Claim] = []
     for claim in sorted(claims, key=lambda one: not one.writes):
         if not any(other.region.covers(claim.region) for other in kept):

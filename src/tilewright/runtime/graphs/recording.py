@@ -1,7 +1,7 @@
-"""Recording: operations that are put on a tape are kept in a list instead of being run.
+"""Recording: operations put on a capture stream are kept in a list instead of being run.
 
-A tape is a stream as far as operations are concerned, so chains and zips are recorded by their
-parts, through the very code that would run them. Nothing here builds a graph or replays one.
+A capture stream is a stream to operations, so chains and zips are recorded part by part, by the
+code that runs them. Building and replaying graphs is done elsewhere.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 
 
 class Recordable(Protocol):
-    """What an operation does, as a graph needs it.
+    """The work of an operation, as a graph needs it.
 
     A work that can fail, or that refers to handles which may be moved away, also has `repeated()`,
-    which gives a `RepeatedWork`; it is called when all bytes are allocated.
+    which gives a `RepeatedWork`; it is called when all storages are allocated.
     """
 
     def enqueue(self, stream: Stream) -> None:
@@ -54,7 +54,7 @@ class Recordable(Protocol):
 
 
 class RepeatedWork(Protocol):
-    """A work with everything looked up, ready to be put on streams any number of times."""
+    """A work with its addresses resolved, ready to be put on streams any number of times."""
 
     @property
     def kind(self) -> object:
@@ -64,11 +64,11 @@ class RepeatedWork(Protocol):
         """Put the work on a stream."""
 
     def renew(self) -> Check:
-        """Report failures elsewhere from now on; the new check looks there."""
+        """Report failures to a new record from now on, which the new check reads."""
 
 
 class RecordedUse(NamedTuple):
-    """What an operation does to a region. It has no handle: that may be moved away."""
+    """The access of an operation to a region. It keeps no handle, which may be moved away."""
 
     storage: Storage
     region: Region
@@ -76,7 +76,7 @@ class RecordedUse(NamedTuple):
     name: str
 
     def meets(self, storage: Storage, region: Region) -> bool:
-        """Whether another use may touch the same bytes."""
+        """Whether another use may overlap the same bytes."""
         return storage.shares_memory(self.storage) and region.overlaps(self.region)
 
 
@@ -92,7 +92,7 @@ class Job:
 
 
 class NoQueue:
-    """Where nothing can be put: a tape takes operations, not work."""
+    """The queue of a capture stream: every method refuses, since it takes operations, not work."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise LaunchError(
@@ -105,31 +105,31 @@ class NoQueue:
 
 
 class Tape(Stream):
-    """A stream on which nothing runs: what is put there is kept."""
+    """A capture stream: operations put there are kept and not run."""
 
     __slots__ = ("jobs", "kept")
 
     def __init__(self, device: Device, queue: Any = None) -> None:
-        nothing: Any = NoQueue()  # it has every method of a queue, and each one refuses
+        nothing: Any = NoQueue()  # has every method of a queue, and each one refuses
         super().__init__(device, "tape", queue or nothing, is_listed=False)
         self.jobs: list[Job] = []
         self.kept: list[object] = []
 
     def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
-        """Keep something alive as long as what is recorded here."""
+        """Keep an object alive as long as the recorded operations."""
         self.kept.append(thing)
 
     def make_room(self) -> None:
-        """Nothing waits here to be run."""
+        """Do nothing: no work is queued here."""
 
     def settle(self, *, ask: bool = True) -> None:
-        """Nothing runs here, so nothing ends."""
+        """Do nothing: no work runs here."""
 
     def add(
         self, label: str, site: CallSite, accesses: tuple[Access, ...], work: Recordable,
         check: Check | None,
     ) -> None:  # fmt: skip
-        """Keep one operation."""
+        """Record one operation."""
         uses = tuple(
             RecordedUse(a.tensor.storage, a.tensor.region, a.mode, a.describe()) for a in accesses
         )
@@ -140,7 +140,7 @@ class Tape(Stream):
 
 
 class Block:
-    """A `with tw.graph()`. Tasks and threads that began inside may outlive it and still see it."""
+    """A `with tw.graph()` block. Tasks and threads begun inside may outlive it and still see it."""
 
     __slots__ = ("is_open", "jobs", "thread")
 
@@ -159,7 +159,7 @@ def _open_block() -> Block | None:
 
 
 def recording_on(jobs: list[Job]) -> Setting[Block]:
-    """Record into a list inside, until the block that it gives is closed; only one may be open."""
+    """Record into a list inside, until the block is closed; only one block may be open."""
     if _open_block() is not None:
         raise LaunchError(
             "a graph is being recorded already, and one is recorded at a time: end that block first"
@@ -175,12 +175,12 @@ def is_recording(jobs: list[Job]) -> bool:
 
 
 def block_is_open() -> bool:
-    """Whether a graph is being recorded around here."""
+    """Whether this context is inside a block that records a graph."""
     return _open_block() is not None
 
 
 def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
-    """Refuse to run something inside a block on what operations recorded there write."""
+    """Refuse to run work inside a block that records writes to the same memory."""
     block = _open_block()
     assert block is not None, "asked inside a block"
     places = tuple(used)
@@ -195,7 +195,7 @@ def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
 
 
 def refuse_move(storage: Storage, region: Region) -> None:
-    """Refuse to move what operations use that a block around here has recorded."""
+    """Refuse to move a tensor that operations of the surrounding block use."""
     block = _open_block()
     for job in () if block is None else block.jobs:
         if any(use.meets(storage, region) for use in job.uses):
@@ -206,7 +206,7 @@ def refuse_move(storage: Storage, region: Region) -> None:
 
 
 class GraphMaker:
-    """Makes a graph of an operation; filled in by `graph`, which knows operations."""
+    """Makes a graph of an operation; set by `graph`, which imports operations."""
 
     def __init__(self) -> None:
         self.make: Callable[[Any], Graph] = self._missing
@@ -215,5 +215,5 @@ class GraphMaker:
         raise AssertionError("tilewright.runtime.graphs.graph has not been imported")
 
 
-# What `op.graph()` calls.
+# Called by `op.graph()`.
 graph_maker = GraphMaker()

@@ -1,4 +1,4 @@
-"""A replay of a graph: an operation like any other, which holds the graph's access while built."""
+"""A replay of a graph: an operation that holds the graph's access while it is built."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tilewright.runtime.order.failure import Fence
 
 __all__ = ["Replay"]
 
-# Members of an enumeration are slow to find.
+# Looking up members of an enumeration is slow.
 _BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
 
 
 class _Holder:
-    """A built replay as others see it."""
+    """A built replay, as messages of other operations name it."""
 
     __slots__ = ("code", "instruction")
 
@@ -38,12 +38,12 @@ class _Holder:
 
     @property
     def site(self) -> CallSite:
-        """Where it was built."""
+        """The line that built it."""
         return CallSite(self.code, self.instruction)
 
 
 class Replay(SingleOp[tuple[Any, ...]]):
-    """All operations of a graph once more: `Replay().build(…)`; gives what recording them gave."""
+    """All operations of a graph once more, by `Replay().build(…)`; gives the recorded results."""
 
     __slots__ = ("_graph", "_holder")
 
@@ -55,10 +55,10 @@ class Replay(SingleOp[tuple[Any, ...]]):
         def __init__(self) -> None: ...
 
     else:
-        __init__ = object.__init__  # `build` sets everything: that saves Python a call
+        __init__ = object.__init__  # `build` sets all attributes, which saves a Python call
 
     def build(self, graph: BuiltGraph, results: tuple[Any, ...], depth: int = 2) -> Self:
-        """Hold the access, for a call that is so many calls up, or further."""
+        """Hold the access, for the user's call `depth` frames up or further."""
         self._state = _CLOSED
         self.label = _Holder.label
         self.device = device = graph.device
@@ -94,11 +94,11 @@ class Replay(SingleOp[tuple[Any, ...]]):
 
     @property
     def site(self) -> CallSite:
-        """Where it was built."""
+        """The line that built it."""
         return self._holder.site
 
     def compile(self) -> Self:
-        """Nothing: that was done when the graph was recorded."""
+        """Do nothing: the kernels were compiled when the graph was recorded."""
         return self
 
     def choose_stream(self, stream: Stream | None) -> Stream:
@@ -107,7 +107,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         return super().choose_stream(stream)
 
     def give_back(self) -> None:
-        """Give the access back. The device's lock is held."""
+        """Release the access. The device's lock is held."""
         if self._graph is not None:
             self._graph.release(self._holder)
         self._graph = None
@@ -138,23 +138,23 @@ class Replay(SingleOp[tuple[Any, ...]]):
         self._stream, self._count, self._outcome = fence.stream, fence.count, fence.outcome
 
     def storages(self) -> Iterable[Storage]:
-        """Memory of other libraries that the graph uses: enough to ask for all their streams."""
+        """Storages that name the streams of all libraries whose arrays the graph uses."""
         return () if self._graph is None else self._graph.foreign.speakers
 
     def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
+        # No lock: the collector may run this at any point.
         if self._graph is not None and (self._state is _BUILT or self._state is _TAKEN):
             self.device.deferred.append(_Dropped(self._graph, self._holder))
             self.warn_if_never_run()
 
 
 class _Dropped(NamedTuple):
-    """A built replay that was dropped."""
+    """Deferred work: a built replay that was dropped."""
 
     graph: BuiltGraph
     holder: _Holder
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """Give its access back."""
+        """Release its access."""
         self.graph.release(self.holder)
