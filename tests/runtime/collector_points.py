@@ -2,8 +2,8 @@
 
 The collector runs where something is allocated that it looks after, and from Python 3.12 on where a
 function is entered, behind a call and at the end of a turn of a loop. All of these are taken,
-whichever version runs: what each does is the same. Where the collector is stopped it does not run;
-a signal handler does.
+whichever version runs: what each does is the same. Where a user has stopped the collector it does
+not run; a signal handler does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from tilewright import runtime
 
 _OURS = str(Path(runtime.__file__).parent)
-_GENERATED = ("<how addresses are filled in>", "<each tensor>")
+_GENERATED = ("<how addresses are filled in>",)
 # Instructions in which something is allocated, those behind which 3.12 looks, and those at whose
 # end it does.
 _ALLOCATE = ("BUILD_", "FOR_ITER", "GET_ITER", "LIST_", "DICT_", "MAKE_", "UNPACK_", "BEFORE_WITH")

@@ -79,7 +79,8 @@ def download(tensor: Handle, label: str) -> Bytes:
     refuse_waiting(label)
     storage, region = tensor.storage, tensor.region
     device, nbytes = storage.device, region.high - region.low
-    staged, stream = _staged(device, nbytes), _nearest_stream(tensor)
+    stream = _nearest_stream(tensor)  # first: a call in the middle of another is refused here
+    staged = _staged(device, nbytes)
     if staged is None and device.backend.needs_staging:
         # The copy will keep this thread, and with it the device's lock: not for what is before it.
         stream.wait(stream.issued)
