@@ -1,23 +1,21 @@
-"""Runs something wherever the collector may run a finaliser in a stretch of our own code.
+"""Runs something in the middle of our own code, where a finaliser or a signal handler may run.
 
 The collector runs where something is allocated that it looks after, and from Python 3.12 on where a
-function is entered, behind a call and at the end of a turn of a loop. All of these are taken,
-whichever version runs: what each does is the same. Where a user has stopped the collector it does
-not run; a signal handler does.
+function is entered, behind a call and at the end of a turn of a loop; handlers run at the latter.
+`Points` takes all of these, whichever version runs, and acts at one of them. `EveryPoint` acts
+before each instruction, of which they are a part.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
-import gc
-import itertools
 import sys
 from pathlib import Path
 
+import tilewright
 from tilewright import runtime
 
-_OURS = str(Path(runtime.__file__).parent)
 _GENERATED = ("<how addresses are filled in>",)
 # Instructions in which something is allocated, those behind which 3.12 looks, and those at whose
 # end it does.
@@ -27,12 +25,12 @@ _LOOK_THERE = ("JUMP_BACKWARD", "POP_JUMP_BACKWARD")
 
 
 @functools.cache
-def _points(code, *, also_made=True):
+def _points(code):
     """The instructions of a function before which the collector may run, or a handler."""
     found, is_behind = set(), False
     for instruction in dis.get_instructions(code):
         name = instruction.opname
-        if is_behind or (also_made and name.startswith(_ALLOCATE)):
+        if is_behind or name.startswith(_ALLOCATE):
             found.add(instruction.offset)
         if name.startswith(_LOOK_THERE):
             found.add(instruction.argval)
@@ -40,32 +38,16 @@ def _points(code, *, also_made=True):
     return found
 
 
-@functools.cache
-def _raising_points(code):
-    """Those where what a handler raises is caught by whoever catches it behind the call itself.
+class _Traced:
+    """Traces each instruction of a package inside a block."""
 
-    That is where it is raised; here it can only be raised before the next instruction.
-    """
+    package = runtime
 
-    def catcher(offset):
-        entries = dis._parse_exception_table(code)
-        return next((one.target for one in entries if one.start <= offset < one.end), None)
-
-    offsets = [instruction.offset for instruction in dis.get_instructions(code)]
-    pairs = itertools.pairwise(offsets)
-    same = {later for first, later in pairs if catcher(first) == catcher(later)}
-    return same & _points(code, also_made=False)
-
-
-class Points:
-    """Counts the points that are come by, and acts at one of them."""
-
-    def __init__(self, at=None, act=None, *, of_signals=False, raising=False):
+    def __init__(self, act):
         self.seen = 0
-        self._of_signals = of_signals or raising
-        self._find = _raising_points if raising else _points
         self.where = None
-        self._at, self._act = at, act
+        self._act = act
+        self._ours = str(Path(self.package.__file__).parent)
 
     def __enter__(self):
         self._before = sys.gettrace()
@@ -78,19 +60,41 @@ class Points:
 
     def _enter(self, frame, event, arg):
         file = frame.f_code.co_filename
-        if not file.startswith(_OURS) and file not in _GENERATED:
+        if not file.startswith(self._ours) and file not in _GENERATED:
             return None
         frame.f_trace = self._pass  # or 3.13 would not trace this call
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._pass
 
     def _pass(self, frame, event, arg):
-        if event == "opcode" and self._may_act(frame):
-            if self.seen == self._at:
-                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-                self._act()
-            self.seen += 1
+        if event == "opcode":
+            self._come_by(frame)
         return self._pass
 
-    def _may_act(self, frame):
-        return (self._of_signals or gc.isenabled()) and frame.f_lasti in self._find(frame.f_code)
+    def _run(self, frame):
+        self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        self._act()
+
+
+class Points(_Traced):
+    """Counts the points that are come by, and acts at one of them."""
+
+    def __init__(self, at=None, act=None):
+        super().__init__(act)
+        self._at = at
+
+    def _come_by(self, frame):
+        if frame.f_lasti in _points(frame.f_code):
+            if self.seen == self._at:
+                self._run(frame)
+            self.seen += 1
+
+
+class EveryPoint(_Traced):
+    """Acts before every instruction of the whole package."""
+
+    package = tilewright
+
+    def _come_by(self, frame):
+        self.seen += 1
+        self._run(frame)

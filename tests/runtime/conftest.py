@@ -83,6 +83,10 @@ def _forget_devices(monkeypatch):
     """Devices of before are not there, nor is the one that threads without a context get."""
     monkeypatch.setattr(device_module, "_devices", {})
     monkeypatch.setattr(device_module, "_default", [])
+    ranges = foreign_ranges._Ranges()  # addresses come back, also those on paper
+    monkeypatch.setattr(passed, "WRAPPERS", {})
+    for module in (foreign, foreign_ranges, passed):
+        monkeypatch.setattr(module, "RANGES", ranges)
 
 
 @contextmanager
@@ -108,10 +112,6 @@ def driver(monkeypatch):
     """A GPU on paper; `tw.Device("cuda")` is on it."""
     double = RecordingDriver()
     _forget_devices(monkeypatch)
-    ranges = foreign_ranges._Ranges()  # addresses on paper come back
-    monkeypatch.setattr(passed, "WRAPPERS", {})
-    for module in (foreign, foreign_ranges, passed):
-        monkeypatch.setattr(module, "RANGES", ranges)
     monkeypatch.setattr(cuda_device, "open_driver", lambda ordinal: double)
     return double
 
