@@ -9,7 +9,7 @@ from runtime_doubles import RecordingDriver
 
 from tilewright import runtime as tw
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.interop import foreign, passed
+from tilewright.runtime.interop import foreign, passed, torch_tensors
 from tilewright.runtime.interop import ranges as foreign_ranges
 from tilewright.runtime.order import timeline
 from tilewright.runtime.order.timeline import Timeline
@@ -85,6 +85,7 @@ def _forget_devices(monkeypatch):
     monkeypatch.setattr(device_module, "_default", [])
     ranges = foreign_ranges._Ranges()  # addresses come back, also those on paper
     monkeypatch.setattr(passed, "WRAPPERS", {})
+    monkeypatch.setattr(torch_tensors, "_devices", {})
     for module in (foreign, foreign_ranges, passed):
         monkeypatch.setattr(module, "RANGES", ranges)
 
