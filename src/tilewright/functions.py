@@ -28,7 +28,7 @@ from tilewright.errors import CompileError, LaunchError
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import CHOICES, FORCED
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
-from tilewright.jit.plans.tables import Table
+from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array
@@ -103,7 +103,7 @@ class _Calls:
         self._groups = [name for name, kind in self._kinds.items() if kind.tensors > 1]
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         self._is_by_name = inspect.Parameter.POSITIONAL_ONLY not in kinds
-        self._entries: Table[Entry | FirstHit] = Table(_ENTRIES)
+        self._entries: BoundedTable[Entry | FirstHit] = BoundedTable(_ENTRIES)
         CHOICES.tell(self)
         self.made = self._compiled()
 

@@ -1,10 +1,10 @@
 """Bounded tables of what was made before."""
 
-from tilewright.jit.plans.tables import Table
+from tilewright.jit.plans.tables import BoundedTable
 
 
 def test_it_is_bounded_and_forgets_what_was_not_used():
-    table = Table(4)
+    table = BoundedTable(4)
     for number in range(100):
         table.put(number, str(number))
         assert table.find(0) in ("0", None)
@@ -14,7 +14,7 @@ def test_it_is_bounded_and_forgets_what_was_not_used():
 
 
 def test_what_is_used_stays():
-    table = Table(4)
+    table = BoundedTable(4)
     table.put("kept", 1)
     for number in range(50):
         table.put(number, 0)
@@ -22,13 +22,13 @@ def test_what_is_used_stays():
 
 
 def test_another_entry_under_the_same_key():
-    table = Table(2)
+    table = BoundedTable(2)
     for value in (1, 2):
         table.put("key", value)
         assert table.find("key") == table.get("key") == value
 
 
-class Meanwhile(Table):
+class Meanwhile(BoundedTable):
     """Another thread forgets everything just when an entry is put."""
 
     is_forgetting = False
@@ -61,7 +61,7 @@ class Copied(dict):
 
 
 def test_what_was_forgotten_does_not_grow_old():
-    table = Table(2)
+    table = BoundedTable(2)
     table.young = Copied(a=1, b=2)
     table.young.table = table
     table.put("c", 3)

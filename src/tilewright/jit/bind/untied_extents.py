@@ -43,7 +43,7 @@ _SAME_NUMBER = (Conversion, ReadAs, Reshape, Broadcast)
 
 
 @dataclass(frozen=True)
-class _Read:
+class _ExtentRead:
     """An axis of an input, and how it is cut where it is read."""
 
     param: RefParam
@@ -76,8 +76,8 @@ def untied_extents(
     tied = set(_required(signature, checks))
     tied |= set(_tied_by_grid(signature, specs, tied))
     finder = _Finder(definitions(function), signature, specs)
-    outputs: dict[str, dict[int, _Read]] = {}
-    inputs: dict[str, dict[int, tuple[Axis, _Read]]] = {}
+    outputs: dict[str, dict[int, _ExtentRead]] = {}
+    inputs: dict[str, dict[int, tuple[Axis, _ExtentRead]]] = {}
     for axes, read in finder.meetings(function):
         loose = [(name, axis) for name, axis in axes if _is_loose(signature, tied, name, axis)]
         for name, axis in loose:
@@ -107,7 +107,7 @@ def _is_loose(signature: Signature, tied: set[Axis], name: str, axis: int) -> bo
     return _extent_of(signature, (name, axis)) is None and (name, axis) not in tied
 
 
-def _is_tied(signature: Signature, tied: set[Axis], axes: list[Axis], read: _Read) -> bool:
+def _is_tied(signature: Signature, tied: set[Axis], axes: list[Axis], read: _ExtentRead) -> bool:
     """Whether the input has the dim of an output's axis, or the kernel requires its extent."""
     dim = read.param.extents[read.axis]
     home = signature.homes.get(dim) if isinstance(dim, str) else None
@@ -170,7 +170,7 @@ class _Finder:
         self._signature = signature
         self._specs = specs
 
-    def meetings(self, function: Function) -> Iterator[tuple[list[Axis], _Read]]:
+    def meetings(self, function: Function) -> Iterator[tuple[list[Axis], _ExtentRead]]:
         """The axes of outputs and one of an input that are indexed by one number."""
         ops = tuple(function.walk())
         places: dict[Value, list[Axis]] = {}
@@ -220,17 +220,17 @@ class _Finder:
 
     # --- reads of inputs ---
 
-    def _reads(self, op: Op) -> Iterator[tuple[Value, _Read]]:
+    def _reads(self, op: Op) -> Iterator[tuple[Value, _ExtentRead]]:
         if isinstance(op, BoundsCheck) and not op.site.of_piece:
             param = self._signature.by_name.get(op.site.subject)
             if isinstance(param, RefParam) and not op.site.of_tile:
                 site = op.site
-                read = _Read(param, site.axis, site.tile, site.step is None)
+                read = _ExtentRead(param, site.axis, site.tile, site.step is None)
                 yield self._number(op.index), read
         elif isinstance(op, CmpI) and op.signedness is Signedness.UNSIGNED:
             yield from self._gathered(op)
 
-    def _gathered(self, op: CmpI) -> Iterator[tuple[Value, _Read]]:
+    def _gathered(self, op: CmpI) -> Iterator[tuple[Value, _ExtentRead]]:
         """A gather compares its indices with the extent: one element, or a tile of neighbours."""
         limit = self._made_by(self._number(op.rhs))
         term = limit.term if isinstance(limit, LaunchValue) else None
@@ -238,7 +238,7 @@ class _Finder:
             param = self._signature.by_name.get(term.param)
             if isinstance(param, RefParam):
                 value, tile = self._first_and_tile(self._number(op.lhs))
-                yield value, _Read(param, term.axis, tile, is_plain=True, is_masked=True)
+                yield value, _ExtentRead(param, term.axis, tile, is_plain=True, is_masked=True)
 
     def _first_and_tile(self, value: Value) -> tuple[Value, int]:
         """`i*B + arange(B)` is the tile of B at i; anything else is a single element."""
@@ -276,7 +276,7 @@ class _Finder:
 # --- the way out ----------------------------------------------------------------------------------
 
 
-def _is_cut_alike(spec: TensorSpecialization, axis: int, read: _Read) -> bool:
+def _is_cut_alike(spec: TensorSpecialization, axis: int, read: _ExtentRead) -> bool:
     """Whether tiles of both axes lie at the same places, so that their extents can be equal."""
     own = spec.tile[axis]
     return read.is_plain and (own is None or own == read.tile)
@@ -287,7 +287,7 @@ def _way_out(
     signature: Signature,
     spec: TensorSpecialization,
     name: str,
-    axes: Mapping[int, _Read],
+    axes: Mapping[int, _ExtentRead],
 ) -> str:
     cut = {axis: read for axis, read in axes.items() if _is_cut_alike(spec, axis, read)}
     texts = [f"`{_annotation(source, signature, name, cut)}`"] if cut else []
@@ -298,7 +298,7 @@ def _way_out(
 
 
 def _annotation(
-    source: SourceFunction, signature: Signature, name: str, cut: Mapping[int, _Read]
+    source: SourceFunction, signature: Signature, name: str, cut: Mapping[int, _ExtentRead]
 ) -> str:
     """The annotation of an output with `Cut` where it is missing."""
     param = signature.by_name[name]
@@ -316,7 +316,7 @@ def _way_out_of_input(
     signature: Signature,
     specs: Mapping[str, TensorSpecialization],
     name: str,
-    axes: Mapping[int, tuple[Axis, _Read]],
+    axes: Mapping[int, tuple[Axis, _ExtentRead]],
 ) -> str:
     """The annotation of an input with the dims of the outputs, or how its extents follow."""
     param = signature.by_name[name]
@@ -350,7 +350,7 @@ def _written_axes(source: SourceFunction, param: TensorParam) -> list[str]:
     return ["tw.All" if dim is None else str(dim) for dim in param.dims]
 
 
-def _requirement(name: str, axis: int, tile: int | None, read: _Read) -> str:
+def _requirement(name: str, axis: int, tile: int | None, read: _ExtentRead) -> str:
     """How an output's extent follows from an input's that is cut otherwise."""
     own, other = f"{name}.shape[{axis}]", f"{read.param.name}.shape[{read.axis}]"
     if tile == 1 and read.is_plain:

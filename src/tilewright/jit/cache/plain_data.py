@@ -26,7 +26,7 @@ from tilewright.jit.cache.plain_forms import (
     DataForm,
     Many,
     Map,
-    Member,
+    MemberForm,
     Optional,
     Outside,
     Reference,
@@ -143,7 +143,7 @@ class Schema:
         if declared in PLAIN:
             return PLAIN[declared]
         if issubclass(declared, Enum):
-            return Member(declared)
+            return MemberForm(declared)
         if declared is self.outside:
             return OUTSIDE
         if not any(issubclass(cls, declared) for cls in self.classes.values()):

@@ -16,7 +16,7 @@ __all__ = [
     "DataForm",
     "Many",
     "Map",
-    "Member",
+    "MemberForm",
     "Optional",
     "Outside",
     "Reading",
@@ -112,7 +112,7 @@ class Float(DataForm):
             raise Unreadable(f"{data!r:.40} is no number") from error
 
 
-class Member(DataForm):
+class MemberForm(DataForm):
     """A member of an enumeration by its name."""
 
     def __init__(self, cls: type[Enum]) -> None:

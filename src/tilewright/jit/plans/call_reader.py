@@ -38,7 +38,7 @@ from tilewright.frontend.signature.signature import (
 )
 from tilewright.jit.bind.inferred import Inferred, inferable
 from tilewright.jit.plans.plan import BoundLaunch
-from tilewright.jit.plans.tables import Table
+from tilewright.jit.plans.tables import BoundedTable
 from tilewright.lang.builtin import Builtin
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.passed import wrapped
@@ -47,7 +47,7 @@ from tilewright.runtime.memory.tensor import Tensor, make_use
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.text_functions import define
 
-__all__ = ["FIRST_HIT", "MANY", "Call", "FirstHit", "Known", "Readers", "make_readers"]
+__all__ = ["FIRST_HIT", "MANY", "Call", "CallTables", "FirstHit", "Readers", "make_readers"]
 
 
 class Readers(NamedTuple):
@@ -63,7 +63,7 @@ class Readers(NamedTuple):
 Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool, tuple[Any, ...]]
 
 
-class _Read(NamedTuple):
+class _ArgumentText(NamedTuple):
     """How an argument is read, as Python text with its name filled in."""
 
     kind: str  # what must be true of it
@@ -75,25 +75,25 @@ class _Read(NamedTuple):
     array: str = "None"  # the torch tensor that was cut
 
 
-_WHOLE = _Read("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.spec")
+_WHOLE = _ArgumentText("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.spec")
 _CUT = "{0}._tensor.{1}, {0}._tiling"
 _WALKED = "{0}.partition._tensor.{1}, {0}.partition._tiling, {0}.max_blocks, {0}.group"
 _VALUE = "{0}.__class__, {0} or _repr({0})"
-_READS: dict[type, _Read] = {
+_READS: dict[type, _ArgumentText] = {
     RefParam: _WHOLE,
     AccumParam: _WHOLE,
     PointerParam: _WHOLE,
-    MutParam: _Read(
+    MutParam: _ArgumentText(
         "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
         _CUT.format("{0}", "serial"), _CUT.format("{0}", "spec"), array="{0}._array",
     ),
-    MappedParam: _Read(
+    MappedParam: _ArgumentText(
         "{0}.__class__ is _PersistentPartition", "True", "{0}.partition._tensor",
         _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "spec"),
         array="{0}.partition._array",
     ),
-    ScalarParam: _Read("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
-    ConstParam: _Read("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
+    ScalarParam: _ArgumentText("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
+    ConstParam: _ArgumentText("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
 }  # fmt: skip
 # A constant that is no float: a zero of one type is like any other.
 _COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
@@ -211,22 +211,24 @@ _OWN_NAMES = frozenset(
 )
 
 
-class Known(NamedTuple):
+class CallTables(NamedTuple):
     """Where a call is looked for."""
 
-    prepared: Table[Any]  # by the handles
-    planned: Table[Any]  # by the grid that was given, and by what the handles are like
+    prepared: BoundedTable[Any]  # by the handles
+    planned: BoundedTable[Any]  # by the grid that was given, and by what the handles are like
     plan: Callable[..., Any]  # makes an operation of what was planned
 
 
-def _read_of(param: Param) -> _Read:
+def _read_of(param: Param) -> _ArgumentText:
     if isinstance(param, ConstParam) and issubclass(param.type, Enum):
         return _MEMBER
     is_count = isinstance(param, ConstParam) and param.type is not float
     return _COUNT if is_count else _READS[type(param)]
 
 
-def make_readers(signature: Signature, call: inspect.Signature, known: Known) -> Readers | None:
+def make_readers(
+    signature: Signature, call: inspect.Signature, known: CallTables
+) -> Readers | None:
     """The readers of a kernel; None if a parameter is of a kind that they do not know."""
     if any(type(param) not in _READS for param in signature.params):
         return None
@@ -246,7 +248,7 @@ def make_readers(signature: Signature, call: inspect.Signature, known: Known) ->
 def _texts(
     signature: Signature,
     call: inspect.Signature,
-    reads: dict[str, _Read],
+    reads: dict[str, _ArgumentText],
     handles: dict[str, str],
 ) -> dict[str, str]:
     """What a call is, as Python text; some arguments are read by another name."""
@@ -270,7 +272,7 @@ def _texts(
 
 
 def _results(
-    signature: Signature, call: inspect.Signature, pairs: dict[str, tuple[str, _Read]]
+    signature: Signature, call: inspect.Signature, pairs: dict[str, tuple[str, _ArgumentText]]
 ) -> Iterable[str]:
     """The arguments as an operation gives them back: a constant that was left out is a number."""
     known = inferable(signature, call)
@@ -284,7 +286,9 @@ def _results(
             yield name
 
 
-def _otherwise(signature: Signature, call: inspect.Signature, reads: dict[str, _Read]) -> str:
+def _otherwise(
+    signature: Signature, call: inspect.Signature, reads: dict[str, _ArgumentText]
+) -> str:
     """The same with handles on arrays of other libraries, if there may be some."""
     handles = {name: f"_of_{name}" for name, read in reads.items() if read is _WHOLE}
     if not handles or not set(handles.values()).isdisjoint(call.parameters):
@@ -308,7 +312,7 @@ def _uses(signature: Signature, listed: list[str], tensors: list[str]) -> Iterab
 
 
 def _arrays(
-    pairs: dict[str, tuple[str, _Read]], handles: dict[str, str], listed: list[str]
+    pairs: dict[str, tuple[str, _ArgumentText]], handles: dict[str, str], listed: list[str]
 ) -> Iterable[str]:
     """The torch tensor that each wrapper stands for, None for any other tensor."""
     for name in listed:
@@ -347,7 +351,7 @@ def _tuple(parts: Any) -> str:
 
 
 def _compile_call(
-    call: inspect.Signature, known: Known, texts: dict[str, str]
+    call: inspect.Signature, known: CallTables, texts: dict[str, str]
 ) -> Callable[..., Any]:
     """`__call__`: it takes whatever is given, and sees itself what is missing or too much."""
     keywords = [p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.choices import FORCED
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
-from tilewright.jit.plans.tables import Table
+from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
@@ -80,7 +80,7 @@ class _Step:
         self.captures = None if captures.are_fixed else captures
         self.choice = choice
         self.work = PlanLaunch(launch.plan, launch.numbers)
-        self._bound: Table[BoundLaunch | FirstHit] = Table(_BOUND)
+        self._bound: BoundedTable[BoundLaunch | FirstHit] = BoundedTable(_BOUND)
 
     def bind(self, tensors: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
         """The launch, bound to its addresses if there was one there before."""

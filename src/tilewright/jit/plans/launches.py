@@ -19,14 +19,14 @@ from tilewright.jit.plans.call_reader import (
     FIRST_HIT,
     MANY,
     Call,
+    CallTables,
     FirstHit,
-    Known,
     Readers,
     make_readers,
 )
 from tilewright.jit.plans.plan import BoundLaunch, Plan, PlanLaunch
 from tilewright.jit.plans.polymorphic import PolymorphicPlan, polymorphic_key
-from tilewright.jit.plans.tables import Table
+from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.imports import as_tensor
 from tilewright.runtime.interop.passed import wrapped
@@ -51,12 +51,12 @@ class Launches:
     __slots__ = ("_bound", "_like", "_parameters", "_plans", "_polymorphic", "_same", "call")
 
     def __init__(self, signature: Signature, call: inspect.Signature) -> None:
-        self._bound: Table[BoundLaunch | FirstHit] = Table(MANY)
-        self._plans: Table[PlanLaunch] = Table(_PLANNED)
-        self._polymorphic: Table[PolymorphicPlan] = Table(_PLANNED)
+        self._bound: BoundedTable[BoundLaunch | FirstHit] = BoundedTable(MANY)
+        self._plans: BoundedTable[PlanLaunch] = BoundedTable(_PLANNED)
+        self._polymorphic: BoundedTable[PolymorphicPlan] = BoundedTable(_PLANNED)
         self._parameters = call
         nothing = Readers(None, _nothing, _nothing)
-        known = Known(self._bound, self._plans, self._planned)
+        known = CallTables(self._bound, self._plans, self._planned)
         readers = make_readers(signature, call, known) or nothing
         # The kernel's `__call__`, which finds what was launched before, if anything can be found.
         self.call, self._same, self._like = readers

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Table"]
+__all__ = ["BoundedTable"]
 
 Kept = TypeVar("Kept")
 
 
-class Table(Generic[Kept]):
+class BoundedTable(Generic[Kept]):
     """Two generations: when the young one is full it becomes the old one, and that is forgotten.
 
     A look-up costs no more than that of a dictionary. Threads may lose each other's entries, never
