@@ -15,7 +15,7 @@ from tilewright.runtime.ops.copies import copy, fill
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.work import Work
+from tilewright.runtime.ops.work import DeviceWork
 from tilewright.runtime.ops.zip import value, zip_operations
 from tilewright.runtime.order.access import Access, Mode
 
@@ -23,6 +23,7 @@ __all__ = [
     "Access",
     "Device",
     "DeviceOp",
+    "DeviceWork",
     "Graph",
     "KernelFunction",
     "LaunchOp",
@@ -33,7 +34,6 @@ __all__ = [
     "Storage",
     "Stream",
     "Tensor",
-    "Work",
     "copy",
     "current_device",
     "device",

@@ -19,13 +19,13 @@ from tilewright.runtime.order.timeline import Conflict, Timeline, Use
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.stream import Stream
-    from tilewright.runtime.graphs.plan import Member, Sources
+    from tilewright.runtime.graphs.plan import GraphMember, Sources
     from tilewright.runtime.order.borrow import Holder
 
-__all__ = ["GraphAccess", "Stamp", "TimelineAccess"]
+__all__ = ["GraphAccess", "ReplayStamp", "TimelineAccess"]
 
 
-class Stamp:
+class ReplayStamp:
     """A submitted replay: the point where it ends, and the outcomes that its results depend on.
 
     Until a timeline has recorded the stamp, later replays may reuse it: its count advances.
@@ -73,11 +73,11 @@ class TimelineAccess:
 
     __slots__ = ("_reads", "_writes", "graph", "index", "member", "seen")
 
-    def __init__(self, graph: GraphAccess, index: int, member: Member) -> None:
+    def __init__(self, graph: GraphAccess, index: int, member: GraphMember) -> None:
         self.graph = graph
         self.index = index
         self.member = member
-        self.seen: Stamp | None = None  # the last stamp recorded in the timeline
+        self.seen: ReplayStamp | None = None  # the last stamp recorded in the timeline
         timeline = member.storage.timeline
         self._reads = [Use(timeline, region, writes=False) for region in member.reads]
         self._writes = [
@@ -125,11 +125,11 @@ class GraphAccess:
         "is_simple", "overtaken", "stamp", "timelines",
     )  # fmt: skip
 
-    def __init__(self, members: tuple[Member, ...], *, is_simple: bool = False) -> None:
+    def __init__(self, members: tuple[GraphMember, ...], *, is_simple: bool = False) -> None:
         self.is_closed = False  # set while the graph is changed: replays are refused
         self.is_simple = is_simple  # no replay can fail, and no other library is notified
         self.holders: list[Holder] = []  # built replays
-        self.stamp: Stamp | None = None
+        self.stamp: ReplayStamp | None = None
         # The stream on which a replay may follow without checks, if no conflicting graph has a
         # built replay. Since the last replay, only conflicting replays that cannot fail ran, all on
         # this stream.
@@ -231,7 +231,7 @@ class GraphAccess:
                     self._doubtful.add(access.index)
         return upstream
 
-    def leave(self, stamp: Stamp) -> None:
+    def leave(self, stamp: ReplayStamp) -> None:
         """Leave the stamp of a submitted replay, in place of a use in each timeline."""
         self.stamp = stamp
         self.overtaken.clear()

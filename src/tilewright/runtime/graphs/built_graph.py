@@ -16,10 +16,10 @@ from typing import NamedTuple
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.graphs.access import GraphAccess, Stamp
+from tilewright.runtime.graphs.access import GraphAccess, ReplayStamp
 from tilewright.runtime.graphs.foreign_arrays import ForeignArrays
 from tilewright.runtime.graphs.nodes import Instance, Node, make_node
-from tilewright.runtime.graphs.plan import Plan, make_plan
+from tilewright.runtime.graphs.plan import GraphPlan, make_plan
 from tilewright.runtime.graphs.recording import Job, refuse_recorded
 from tilewright.runtime.order.borrow import Holder, refusal
 from tilewright.runtime.order.failure import Check, Fence, Outcome
@@ -49,14 +49,14 @@ class BuiltGraph:
         self._instance = Instance(device, nodes, plan)
         self._adopt(nodes, plan)
 
-    def _adopt(self, nodes: tuple[Node, ...], plan: Plan) -> None:
+    def _adopt(self, nodes: tuple[Node, ...], plan: GraphPlan) -> None:
         self.nodes, self._plan = nodes, plan
         self._fallible = [number for number, node in enumerate(nodes) if self._can_fail(node)]
         self.foreign = ForeignArrays(use for node in nodes for use in node.uses)
         is_simple = not self._fallible and not self.foreign
         self.access = GraphAccess(plan.members, is_simple=is_simple)
 
-    def _make_plan(self, nodes: Sequence[Node]) -> Plan:
+    def _make_plan(self, nodes: Sequence[Node]) -> GraphPlan:
         return make_plan([node.uses for node in nodes], [self._can_fail(node) for node in nodes])
 
     def _can_fail(self, node: Node) -> bool:
@@ -129,7 +129,7 @@ class BuiltGraph:
             stream.queue.marked = stream.issued = count = stream.issued + 1
             stamp = access.stamp
             if stamp is None or stamp.is_seen or stamp.stream is not stream:
-                access.stamp = Stamp(stream, count, {})
+                access.stamp = ReplayStamp(stream, count, {})
             else:
                 stamp.count = count
             if access.conflicting:
@@ -173,7 +173,7 @@ class BuiltGraph:
         count = stream.advance()
         refused = Outcome.refused(stream, count, error)
         self._instance.mark_launched(stream, count)
-        self.access.leave(Stamp(stream, count, {}, refused))
+        self.access.leave(ReplayStamp(stream, count, {}, refused))
 
     def _stamp(
         self, stream: Stream, errors: Mapping[int, BaseException], doubts: dict[int, list[Outcome]]
@@ -189,7 +189,7 @@ class BuiltGraph:
             doubts[1 << number] = [ended]
             if check is not None:
                 self._last.append(ended)
-        self.access.leave(Stamp(stream, count, doubts))
+        self.access.leave(ReplayStamp(stream, count, doubts))
         all_doubts = [outcome for outcomes in doubts.values() for outcome in outcomes]
         total = stream.watch(count, None, (*causes, *all_doubts))
         if total is not None:
@@ -254,13 +254,13 @@ class BuiltGraph:
                 access.reopen(by)
             raise
 
-    def _move_on(self, before: GraphAccess, nodes: tuple[Node, ...], plan: Plan) -> None:
+    def _move_on(self, before: GraphAccess, nodes: tuple[Node, ...], plan: GraphPlan) -> None:
         """Replace the access by one to the timelines of the changed nodes."""
         before.dissolve()
         if self.access is before:
             self._adopt(nodes, plan)
 
-    def _exchange(self, number: int, nodes: tuple[Node, ...], plan: Plan) -> None:
+    def _exchange(self, number: int, nodes: tuple[Node, ...], plan: GraphPlan) -> None:
         """Change the backend's graph in place if its edges stay the same, else build another."""
         in_place = plan.after == self._plan.after
         try:
@@ -285,10 +285,10 @@ class BuiltGraph:
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         if getattr(self, "access", None) is not None:
-            self.device.deferred.append(_Dropped(self.access))
+            self.device.deferred.append(_DroppedGraph(self.access))
 
 
-class _Dropped(NamedTuple):
+class _DroppedGraph(NamedTuple):
     """Deferred work: the access of a dropped graph, which keeps the storages until settled."""
 
     access: GraphAccess

@@ -18,8 +18,8 @@ from tilewright.runtime.devices.context import Exit, Setting
 from tilewright.runtime.devices.device import Device, current_device
 from tilewright.runtime.graphs.built_graph import BuiltGraph, allocate_jobs
 from tilewright.runtime.graphs.recording import (
-    Block,
     Job,
+    RecordedBlock,
     Tape,
     graph_maker,
     is_recording,
@@ -60,7 +60,7 @@ class Graph(OnlyOne):
         self._results: tuple[Any, ...] = ()
         self._only: dict[int, int] = {}  # node to result, for operations that are one node
         self._built: BuiltGraph | None = None
-        self._block: Setting[Block] | None = None
+        self._block: Setting[RecordedBlock] | None = None
         self.exit: ref[Any] | None = None  # of the `with` statement that began last
         self._exit: ref[Any] | None = None  # of the `with` statement that records it
 

@@ -14,7 +14,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.graphs.plan import Plan
+from tilewright.runtime.graphs.plan import GraphPlan
 from tilewright.runtime.graphs.recording import Job, Recordable, RecordedUse, RepeatedWork, Tape
 from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.deferred import Postponed
@@ -71,7 +71,7 @@ class Instance:
 
     launch: Callable[[Queue[object]], Mapping[int, BaseException]]
 
-    def __init__(self, device: Device, nodes: Sequence[Node], plan: Plan) -> None:
+    def __init__(self, device: Device, nodes: Sequence[Node], plan: GraphPlan) -> None:
         self.device = device
         self.last: Fence | None = None  # the end of the last replay
         self._nodes = tuple(nodes)  # which keep objects of the work alive
@@ -98,10 +98,12 @@ class Instance:
     def __del__(self) -> None:
         # No driver call: the collector may run this at any point.
         if getattr(self, "_graph", None) is not None:
-            self.device.deferred.append(_Dropped(self.device, self._graph, self._nodes, self.last))
+            self.device.deferred.append(
+                _DroppedNodes(self.device, self._graph, self._nodes, self.last)
+            )
 
 
-class _Dropped(NamedTuple):
+class _DroppedNodes(NamedTuple):
     """Deferred work: a dropped backend graph, with the objects that its nodes keep."""
 
     device: Device

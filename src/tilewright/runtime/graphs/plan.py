@@ -17,7 +17,7 @@ from tilewright.runtime.graphs.recording import RecordedUse
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import Storage
 
-__all__ = ["Claim", "Input", "Member", "Plan", "Sources", "make_plan"]
+__all__ = ["Claim", "GraphMember", "GraphPlan", "Input", "Sources", "make_plan"]
 
 # Set of nodes and inputs whose failure may reach some contents, as bits: nodes first, then inputs.
 Sources = int
@@ -39,7 +39,7 @@ class Input(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class GraphMember:
     """The effect of one replay on one timeline, named by one of its storages."""
 
     storage: Storage
@@ -62,11 +62,11 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class GraphPlan:
     """The edges of a graph, and its timelines."""
 
     after: tuple[tuple[int, ...], ...]  # for each node, the nodes before it
-    members: tuple[Member, ...]
+    members: tuple[GraphMember, ...]
 
 
 class _Track:
@@ -118,9 +118,9 @@ class _Track:
         else:
             self._readers.append((region, node))
 
-    def member(self) -> Member:
+    def member(self) -> GraphMember:
         """The effect of a replay on the storage."""
-        return Member(
+        return GraphMember(
             self._storage,
             _widest(self._claims),
             tuple(self._inputs),
@@ -129,7 +129,7 @@ class _Track:
         )
 
 
-def make_plan(nodes: Sequence[tuple[RecordedUse, ...]], can_fail: Sequence[bool]) -> Plan:
+def make_plan(nodes: Sequence[tuple[RecordedUse, ...]], can_fail: Sequence[bool]) -> GraphPlan:
     """Order the nodes of a graph, given the uses of each and whether it can fail by itself."""
     bits = count(len(nodes))
     tracks: dict[int, _Track] = {}  # by timeline: storages that share memory have one
@@ -151,7 +151,7 @@ def make_plan(nodes: Sequence[tuple[RecordedUse, ...]], can_fail: Sequence[bool]
         for node in before:
             implied |= 1 << node
         ancestors.append(implied)
-    return Plan(tuple(after), tuple(track.member() for track in tracks.values()))
+    return GraphPlan(tuple(after), tuple(track.member() for track in tracks.values()))
 
 
 def _track(storage: Storage, tracks: dict[int, _Track], bits: count[int]) -> _Track:

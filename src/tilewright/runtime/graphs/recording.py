@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tilewright.runtime.graphs.graph import Graph
 
 __all__ = [
-    "Block",
     "GraphMaker",
     "Job",
     "NoQueue",
     "Recordable",
+    "RecordedBlock",
     "RecordedUse",
     "RepeatedWork",
     "Tape",
@@ -139,7 +139,7 @@ class Tape(Stream):
 # --- the block that records -----------------------------------------------------------------------
 
 
-class Block:
+class RecordedBlock:
     """A `with tw.graph()` block. Tasks and threads begun inside may outlive it and still see it."""
 
     __slots__ = ("is_open", "jobs", "thread")
@@ -150,21 +150,21 @@ class Block:
         self.is_open = True
 
 
-_block: ContextFlag[Block] = ContextFlag("recording")
+_block: ContextFlag[RecordedBlock] = ContextFlag("recording")
 
 
-def _open_block() -> Block | None:
+def _open_block() -> RecordedBlock | None:
     block = _block.get()
     return block if block is not None and block.is_open else None
 
 
-def recording_on(jobs: list[Job]) -> Setting[Block]:
+def recording_on(jobs: list[Job]) -> Setting[RecordedBlock]:
     """Record into a list inside, until the block is closed; only one block may be open."""
     if _open_block() is not None:
         raise LaunchError(
             "a graph is being recorded already, and one is recorded at a time: end that block first"
         )
-    block = Block(jobs)
+    block = RecordedBlock(jobs)
     return Setting(block, (_block, block), (INTERCEPTED, True))
 
 

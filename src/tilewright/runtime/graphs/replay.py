@@ -144,11 +144,11 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         if self._graph is not None and (self._state is _BUILT or self._state is _TAKEN):
-            self.device.deferred.append(_Dropped(self._graph, self._holder))
+            self.device.deferred.append(_DroppedReplay(self._graph, self._holder))
             self.warn_if_never_run()
 
 
-class _Dropped(NamedTuple):
+class _DroppedReplay(NamedTuple):
     """Deferred work: a built replay that was dropped."""
 
     graph: BuiltGraph

@@ -16,7 +16,7 @@ from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.interop.foreign import ForeignStorage, Place, Producer
+from tilewright.runtime.interop.foreign import ArrayPlace, ForeignStorage, Producer
 from tilewright.runtime.memory.layout import Layout, check_shape
 from tilewright.runtime.memory.layout_templates import find_handle_template
 from tilewright.runtime.memory.tensor import Tensor
@@ -48,13 +48,13 @@ class Form:
         self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
         # By the device, the address, and whether nothing may be written: libraries give memory out
         # again and again.
-        self.places: dict[tuple[Device, int, bool], Place] = {}
+        self.places: dict[tuple[Device, int, bool], ArrayPlace] = {}
 
     def _span(self) -> int:
         steps = zip(self.shape, self.strides, strict=True)
         return 1 + sum((extent - 1) * stride for extent, stride in steps)
 
-    def find_place(self, producer: Producer, device: Device, address: int) -> Place:
+    def find_place(self, producer: Producer, device: Device, address: int) -> ArrayPlace:
         """Where such an array lies, at an address that is not known."""
         offset = 0 if self.is_empty else self._offset(producer.library, address)
         if offset * self.itemsize + self.reach > _LAST_ADDRESS:
@@ -69,7 +69,7 @@ class Form:
         allocation = device.backend.adopt(low, nbytes, read_only=producer.read_only)
         if len(self.places) >= _PLACES:
             self.places = {}
-        found = Place(self, layout, template, allocation)
+        found = ArrayPlace(self, layout, template, allocation)
         self.places[device, address, producer.read_only] = found
         return found
 
@@ -129,7 +129,7 @@ def adopt(array: ForeignArray) -> Tensor:
 
 
 def _storage(
-    producer: Producer, device: Device, place: Place, array: ForeignArray
+    producer: Producer, device: Device, place: ArrayPlace, array: ForeignArray
 ) -> ForeignStorage:
     made = ForeignStorage(device, producer, place, array.address)
     if array.ready is not None:
@@ -137,7 +137,7 @@ def _storage(
     return made
 
 
-def find_place(producer: Producer, device: Device, form: Form, address: int) -> Place:
+def find_place(producer: Producer, device: Device, form: Form, address: int) -> ArrayPlace:
     """The place of an array that lies like this."""
     found = form.places.get((device, address, producer.read_only))
     return form.find_place(producer, device, address) if found is None else found

@@ -23,7 +23,7 @@ from tilewright.runtime.order.timeline import Timeline
 if TYPE_CHECKING:
     from tilewright.runtime.interop.array import Form
 
-__all__ = ["MOVED", "ForeignStorage", "Place", "Producer"]
+__all__ = ["MOVED", "ArrayPlace", "ForeignStorage", "Producer"]
 
 _FROM_USERS = 6  # calls from one of a user's to the storage of an array, at least
 # The reason of an array that lies elsewhere now.
@@ -70,7 +70,7 @@ class Producer:
         return None
 
 
-class Place:
+class ArrayPlace:
     """Where arrays of one form lie that begin at one address, one after the other."""
 
     __slots__ = ("allocation", "form", "layout", "template")
@@ -94,7 +94,7 @@ class ForeignStorage(Storage):
     address = 0
     _initialiser = None
 
-    def __init__(self, device: Device, producer: Producer, place: Place, first: int) -> None:
+    def __init__(self, device: Device, producer: Producer, place: ArrayPlace, first: int) -> None:
         region = place.template.region
         self.device, self.nbytes, self.label = device, region.high - region.low, place.form.label
         frame = user_frame(_FROM_USERS)

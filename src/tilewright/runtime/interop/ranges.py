@@ -23,14 +23,14 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.timeline import Timeline
 
-__all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Member", "Owner", "leave"]
+__all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Owner", "RangeMember", "leave"]
 
 _CROWD = 16  # members from which dead ones are looked for
 # Ranges of one device that are only remembered, from which those that are over are looked for.
 MANY_LEFT = 8192
 
 
-class Member(Protocol):
+class RangeMember(Protocol):
     """What a group needs to know of a storage."""
 
     @property
@@ -68,7 +68,7 @@ class Group(Timeline):
         super().__init__(device)
         self.low = low
         self.high = high
-        self.members: list[ref[Member]] = []
+        self.members: list[ref[RangeMember]] = []
         self.count = 0  # of storages that keep their arrays
         self.is_left = False  # among those that are only remembered
         self.is_ended = False  # nothing used it, and it is in no table any more
@@ -86,7 +86,7 @@ class Group(Timeline):
                 member.timeline = self
         other.members.clear()
 
-    def admit(self, member: Member) -> None:
+    def admit(self, member: RangeMember) -> None:
         """Add a storage, and drop dead ones when there are many."""
         self.members.append(ref(member))
         self.count += member.is_counted
@@ -101,7 +101,7 @@ class Group(Timeline):
         self._keep([])
         self.members.clear()
 
-    def living(self) -> list[Member]:
+    def living(self) -> list[RangeMember]:
         """The storages that keep their arrays."""
         members = [member for one in self.members if (member := one()) is not None]
         return [member for member in members if member.is_counted]
@@ -175,14 +175,14 @@ class _Ranges:
             self._lows: list[int] = []
             self._remembered: dict[Device, _Remembered] = {}
 
-    def join(self, member: Member, low: int, high: int) -> None:
+    def join(self, member: RangeMember, low: int, high: int) -> None:
         """Give a storage the group of its range, which may bridge several, or a new one."""
         with self._lock:
             found = self._meet(member, low, high)
             found.admit(member)
             member.timeline = found
 
-    def _meet(self, member: Member, low: int, high: int) -> Group:
+    def _meet(self, member: RangeMember, low: int, high: int) -> Group:
         first, last = self._overlapping(low, high)
         if first != last:
             last = self._drop_over(member.device, low, high, slice(first, last))
@@ -208,7 +208,7 @@ class _Ranges:
         self.groups[at].end()  # first: a signal may raise in between
         del self.groups[at], self._lows[at]
 
-    def _joined(self, member: Member, span: range, place: slice) -> Group:
+    def _joined(self, member: RangeMember, span: range, place: slice) -> Group:
         """One group in the place of several that a range overlaps, or beyond which it reaches."""
         device = member.device
         met = []

@@ -12,11 +12,11 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.runtime.memory.partition import Partition, PersistentPartition, tensor_maker
 
-__all__ = ["Cut", "as_cut", "choose_one", "uncut"]
+__all__ = ["CutResult", "as_cut", "choose_one", "uncut"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CutResult:
     """How the result of an operation is cut."""
 
     tile: tuple[int | None, ...]

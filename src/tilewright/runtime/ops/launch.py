@@ -30,7 +30,7 @@ from tilewright.runtime.ops.call_site import CallSite, user_frame_above
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.lifecycle import GONE, State
 from tilewright.runtime.ops.single import SingleOp
-from tilewright.runtime.ops.work import LaunchWork, OnceWork, Work
+from tilewright.runtime.ops.work import DeviceWork, LaunchWork, OnceWork
 from tilewright.runtime.order.access import Access, Handle, check_accesses
 from tilewright.runtime.order.borrow import Borrow, uses_of
 from tilewright.runtime.order.critical import reentered
@@ -483,11 +483,11 @@ class LaunchOp(SingleOp[T]):
             return  # torch's compiler makes objects without their constructor when it looks at them
         if state is _BUILT or state is _TAKEN:
             if not self._has_done_all:  # or it holds nothing
-                self.device.deferred.append(_Dropped(self._borrow, self._work))
+                self.device.deferred.append(_DroppedLaunch(self._borrow, self._work))
             self.warn_if_never_run()
 
 
-class _Dropped(NamedTuple):
+class _DroppedLaunch(NamedTuple):
     """A built operation that was dropped."""
 
     borrow: Borrow
@@ -505,7 +505,7 @@ def make_operation(
     label: str,
     device: Device,
     accesses: tuple[Access, ...],
-    work: Work,
+    work: DeviceWork,
     result: T,
     *,
     failure: Check | None = None,

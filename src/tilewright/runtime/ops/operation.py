@@ -23,7 +23,7 @@ from tilewright.runtime.memory.tilings import check_tile
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import CallSite, user_site
 from tilewright.runtime.ops.chain_steps import Given, How, Item, Step, check_count, make_step
-from tilewright.runtime.ops.cut_results import Cut, as_cut, choose_one, uncut
+from tilewright.runtime.ops.cut_results import CutResult, as_cut, choose_one, uncut
 from tilewright.runtime.ops.inside_chains import Inside
 from tilewright.runtime.ops.lifecycle import Ends, Gone, Runnable, State, Steps, run_steps
 from tilewright.runtime.ops.refusals import NotItsResult
@@ -89,7 +89,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         number = self.known_count()
         if number is not None:
             raise LaunchError(choose_one(self.name, number))
-        return self.map(Cut(check_tile(tile), order, prefix, segments))
+        return self.map(CutResult(check_tile(tile), order, prefix, segments))
 
     def persistent(
         self: DeviceOp[Partition], blocks: int | None = None, group: int | tuple[int, ...] = 1

@@ -197,11 +197,11 @@ class SequenceOp(SingleOp[T]):
     def __del__(self) -> None:
         # No lock here: the collector may run this anywhere.
         if getattr(self, "_state", None) in (State.BUILT, State.TAKEN):
-            self.device.deferred.append(_Dropped(self._borrow))
+            self.device.deferred.append(_DroppedSequence(self._borrow))
             self.warn_if_never_run()
 
 
-class _Dropped(NamedTuple):
+class _DroppedSequence(NamedTuple):
     """A built sequence that was dropped."""
 
     borrow: Borrow

@@ -13,10 +13,10 @@ from tilewright.runtime.order.access import Access, Handle
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
 
-__all__ = ["LaunchWork", "OnceWork", "Work"]
+__all__ = ["DeviceWork", "LaunchWork", "OnceWork"]
 
 
-class Work(Protocol):
+class DeviceWork(Protocol):
     """The work of an operation that is built once.
 
     It may also have `compile()`: everything that can be done before the submission. That is called
@@ -67,7 +67,7 @@ class OnceWork:
         label: str,
         device: Device,
         accesses: tuple[Access, ...],
-        work: Work,
+        work: DeviceWork,
         check: Check | None,
     ) -> None:
         self.label = label
@@ -78,7 +78,7 @@ class OnceWork:
         self.foreign = tuple(
             number for number, access in enumerate(accesses) if not access.tensor.storage.owns_bytes
         )
-        self._work: Work | None = work
+        self._work: DeviceWork | None = work
 
     def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
         """Put it on a stream."""

@@ -11,7 +11,7 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.ops.lifecycle import Ends, State, Steps
 from tilewright.runtime.ops.operation import Compound, DeviceOp
 
-__all__ = ["Value", "Zip", "value", "zip_operations"]
+__all__ = ["ValueOp", "Zip", "value", "zip_operations"]
 
 T = TypeVar("T")
 
@@ -67,7 +67,9 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
             if operation.state is State.BUILT:
                 begun.append(operation)
             operation.take()
-        made = tuple(part if isinstance(part, DeviceOp) else Value(part, device) for part in parts)
+        made = tuple(
+            part if isinstance(part, DeviceOp) else ValueOp(part, device) for part in parts
+        )
         return Zip(made, device, label)
     except BaseException:
         for taken in begun:
@@ -79,7 +81,7 @@ def _has_operations(part: Any) -> bool:
     return isinstance(part, (list, tuple)) and any(isinstance(one, DeviceOp) for one in part)
 
 
-class Value(Compound[T]):
+class ValueOp(Compound[T]):
     """A result that is there already."""
 
     __slots__ = ("_value",)
@@ -101,4 +103,4 @@ class Value(Compound[T]):
 
 def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
     """An operation that does nothing and gives this."""
-    return Value(result, device or current_device())
+    return ValueOp(result, device or current_device())
