@@ -27,7 +27,7 @@ from tilewright.errors import (
 from tilewright.jit.compile.forcing import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.memory.layout import Layout
-from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.partition import HostPartition
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.ops.operation import DeviceOp
@@ -54,7 +54,7 @@ class Copies:
             return copied
         if isinstance(argument, tuple):
             return tuple(map(self.of, argument))
-        if isinstance(argument, Partition):
+        if isinstance(argument, HostPartition):
             cut = argument
             tensor, segments = self.of(cut.tensor), self.of(cut.segments)
             return tensor.partition(

@@ -165,8 +165,7 @@ from tilewright.runtime.devices.stream import Stream, stream
 from tilewright.runtime.devices.watching import race_check
 from tilewright.runtime.graphs.graph import Graph, graph
 from tilewright.runtime.interop.imports import from_dlpack, partition
-from tilewright.runtime.memory.partition import Partition as HostPartition
-from tilewright.runtime.memory.partition import PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.pool import Pool, pool
 from tilewright.runtime.memory.tensor import Tensor, move
 from tilewright.runtime.ops.copies import copy, fill

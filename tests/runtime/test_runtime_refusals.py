@@ -14,7 +14,7 @@ from runtime_doubles import put
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
-from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.partition import HostPartition
 from tilewright.runtime.ops.launch import LaunchOp
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -231,7 +231,7 @@ def test_a_replay_in_garbage_holds_no_access():
     held.close()
 
 
-@pytest.mark.parametrize("kind", [tw.Tensor, Partition, LaunchOp])
+@pytest.mark.parametrize("kind", [tw.Tensor, HostPartition, LaunchOp])
 def test_attributes_of_what_launches_use_are_found_at_once(kind):
     """Python cannot remember where attributes are of classes that answer for missing ones."""
     assert not hasattr(kind, "__getattr__")

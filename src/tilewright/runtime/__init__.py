@@ -8,7 +8,7 @@ from tilewright.runtime.devices.lifetime import guard_process
 from tilewright.runtime.devices.stream import Stream, stream
 from tilewright.runtime.graphs.graph import Graph, graph
 from tilewright.runtime.memory.creation import empty, fill_by, from_numpy, full, ones, zeros
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.memory.tensor import Tensor, move
 from tilewright.runtime.ops.copies import copy, fill
@@ -25,10 +25,10 @@ __all__ = [
     "DeviceOp",
     "DeviceWork",
     "Graph",
+    "HostPartition",
     "KernelFunction",
     "LaunchOp",
     "Mode",
-    "Partition",
     "PersistentPartition",
     "State",
     "Storage",

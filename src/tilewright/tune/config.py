@@ -18,7 +18,7 @@ from tilewright.errors import CompileError, TuneError
 from tilewright.kernel import Kernel
 from tilewright.lang.hints import HINTS, Hints
 from tilewright.passes.report_form import ReportForm
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 
 __all__ = ["SETTINGS", "Config", "Constant", "Schedule"]
 
@@ -33,7 +33,7 @@ SETTINGS = (*HINTS, *_SCHEDULE, "report")
 
 @dataclass(frozen=True)
 class Schedule:
-    """Schedule of a persistent output; see `Partition.persistent`."""
+    """Schedule of a persistent output; see `HostPartition.persistent`."""
 
     blocks: int | None = None  # maximum; None: as many as are resident on the device
     group: int | tuple[int, ...] = 1
@@ -117,7 +117,7 @@ class Config:
         taken = {param.name for param in kernel.signature.constants}
         return {name: value for name, value in self.constants if name in taken}
 
-    def walk(self, cut: Partition) -> PersistentPartition:
+    def walk(self, cut: HostPartition) -> PersistentPartition:
         """Return a persistent output with this configuration's schedule."""
         schedule = self.schedule or Schedule()
         return cut.persistent(schedule.blocks, schedule.group)

@@ -14,7 +14,7 @@ from tilewright.frontend.signature.signature import Signature
 from tilewright.given import shown
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.devices.device import Device, current_device
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["Binding", "described", "refused"]
@@ -27,7 +27,7 @@ class Binding:
     signature: Signature
     hints: KernelHints = field(default_factory=KernelHints)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    partitions: dict[str, Partition] = field(default_factory=dict)
+    partitions: dict[str, HostPartition] = field(default_factory=dict)
     tiles: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     groups: dict[str, tuple[int, int]] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def described(value: Any) -> str:
     """An argument, for people."""
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype.label} with shape {value.shape}"
-    if isinstance(value, Partition):
+    if isinstance(value, HostPartition):
         return "a plain partition"
     if isinstance(value, (bool, int, float, str, type(None))):
         return shown(value)

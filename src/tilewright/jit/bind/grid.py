@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.given import as_ints, shown
 from tilewright.jit.bind.binding import Binding, refused
-from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.partition import HostPartition
 
 __all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
 
@@ -71,7 +71,7 @@ def _check_number(binding: Binding, exact: Iterable[str]) -> None:
     )
 
 
-def common_grid(partitions: Iterable[Partition]) -> Extents | None:
+def common_grid(partitions: Iterable[HostPartition]) -> Extents | None:
     """The grid of a launch whose outputs all have one piece for each block and the same grid.
 
     None where there is more to look at.
@@ -85,7 +85,7 @@ def common_grid(partitions: Iterable[Partition]) -> Extents | None:
     return None if found is None or prod(found) > MAX_BLOCKS else found
 
 
-def _pieces(binding: Binding) -> Iterator[tuple[str, Partition]]:
+def _pieces(binding: Binding) -> Iterator[tuple[str, HostPartition]]:
     for param in binding.signature.mut_outputs:
         yield param.name, binding.partitions[param.name]
 

@@ -17,7 +17,7 @@ from tilewright.frontend.signature.signature import (
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.jit.bind.binding import Binding, described, refused
 from tilewright.runtime.interop.imports import as_tensor, is_array
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_pointer", "bind_ref"]
@@ -25,7 +25,7 @@ __all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_pointer", "bind_ref"]
 
 def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
     """A read-only tensor."""
-    if isinstance(value, (Partition, PersistentPartition)):
+    if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(
             binding, param.name,
             "is read-only (Ref) and is cut into tiles inside the kernel: pass the tensor itself",
@@ -35,7 +35,7 @@ def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
 
 def bind_accum(binding: Binding, param: AccumParam, value: Any) -> None:
     """A tensor that every block accumulates into."""
-    if isinstance(value, (Partition, PersistentPartition)):
+    if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(
             binding, param.name,
             "is an Accum, into which every block accumulates: pass the tensor itself, not cut",
@@ -50,7 +50,7 @@ def bind_mut(binding: Binding, param: MutParam, value: Any) -> None:
             binding, param.name,
             "is a Mut, of which each block owns one piece: pass it without .persistent()",
         )  # fmt: skip
-    if not isinstance(value, Partition):
+    if not isinstance(value, HostPartition):
         raise _unpartitioned(binding, param, value, "")
     _bind_tensor(binding, param, value.tensor)
     _bind_tile(binding, param, value)
@@ -77,7 +77,7 @@ def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str
     tile = ", ".join(map(str, param.dims))  # a whole axis is None to the host
     kind = "Mapped" if ending else "Mut"
     cut = f"{param.name}.partition({tile})"
-    if not isinstance(value, (Partition, Tensor)) and is_array(value):
+    if not isinstance(value, (HostPartition, Tensor)) and is_array(value):
         cut = f"tw.partition({', '.join((param.name, tile))})"
     return refused(
         binding, param.name,
@@ -109,7 +109,7 @@ def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
 
 def bind_pointer(binding: Binding, param: PointerParam, value: Any) -> None:
     """A pointer is that of a tensor's first element: the launch borrows the tensor for writing."""
-    if isinstance(value, (Partition, PersistentPartition)):
+    if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(binding, param.name, "is a pointer (Ptr): pass the tensor, not a partition")
     tensor = value if type(value) is Tensor else _foreign(binding, param.name, value)
     if tensor is None:
@@ -132,7 +132,7 @@ def _bind_dtype(binding: Binding, name: str, declared: type[DType], got: type[DT
         raise refused(binding, name, f"holds {declared.label}; the tensor holds {got.label}")
 
 
-def _bind_tile(binding: Binding, param: TensorParam, partition: Partition) -> None:
+def _bind_tile(binding: Binding, param: TensorParam, partition: HostPartition) -> None:
     binding.tiles[param.name] = partition.tile
     binding.partitions[param.name] = partition
     if partition.segments is not None:

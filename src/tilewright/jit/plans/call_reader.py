@@ -42,7 +42,7 @@ from tilewright.jit.plans.tables import BoundedTable
 from tilewright.lang.builtin import Builtin
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.passed import wrapped
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor, make_use
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.text_functions import define
@@ -84,7 +84,7 @@ _READS: dict[type, _ArgumentText] = {
     AccumParam: _WHOLE,
     PointerParam: _WHOLE,
     MutParam: _ArgumentText(
-        "{0}.__class__ is _Partition", "{0}._tiling.segments is None", "{0}._tensor",
+        "{0}.__class__ is _HostPartition", "{0}._tiling.segments is None", "{0}._tensor",
         _CUT.format("{0}", "serial"), _CUT.format("{0}", "spec"), array="{0}._array",
     ),
     MappedParam: _ArgumentText(
@@ -92,7 +92,9 @@ _READS: dict[type, _ArgumentText] = {
         _WALKED.format("{0}", "serial"), _WALKED.format("{0}", "spec"),
         array="{0}.partition._array",
     ),
-    ScalarParam: _ArgumentText("{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"),
+    ScalarParam: _ArgumentText(
+        "{0}.__class__ in _numbers", "True", "", _VALUE, "{0}.__class__", "{0}"
+    ),
     ConstParam: _ArgumentText("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
 }  # fmt: skip
 # A constant that is no float: a zero of one type is like any other.
@@ -186,7 +188,7 @@ _NAMES: dict[str, Any] = {
     "_intercepted": INTERCEPTED,
     "_MANY": MANY,
     "_FIRST_HIT": FIRST_HIT,
-    "_Partition": Partition,
+    "_HostPartition": HostPartition,
     "_PersistentPartition": PersistentPartition,
     "_constants": _NUMBERS | {type, str, FunctionType, Builtin, Inferred},
     "_Inferred": Inferred,

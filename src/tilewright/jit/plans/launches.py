@@ -30,7 +30,7 @@ from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.interop.imports import as_tensor
 from tilewright.runtime.interop.passed import wrapped
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.order.access import Access, check_accesses
@@ -41,8 +41,8 @@ __all__ = ["Launches"]
 _PLANNED = 128  # in each of two generations
 
 
-_CUT = (Partition, PersistentPartition)
-_OURS = frozenset({Tensor, Partition, PersistentPartition, bool, int, float, type})
+_CUT = (HostPartition, PersistentPartition)
+_OURS = frozenset({Tensor, HostPartition, PersistentPartition, bool, int, float, type})
 
 
 class Launches:

@@ -21,7 +21,7 @@ from tilewright.jit.bind.binding import Binding
 from tilewright.jit.bind.dims import rules_for_extents
 from tilewright.jit.bind.grid import choose_grid, common_grid
 from tilewright.jit.plans.plan import Number, Plan
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.tilings import Tiling
@@ -110,12 +110,12 @@ class PolymorphicPlan:
         binding = Binding(self._signature, self._hints)
         binding.tensors = dict(zip(self._plan.names, tensors, strict=True))
         for param, place in self._cut:
-            cut: Partition | PersistentPartition = arguments[place]
+            cut: HostPartition | PersistentPartition = arguments[place]
             if isinstance(param, MappedParam):
                 assert isinstance(cut, PersistentPartition), "what is kin is of one kind"
                 binding.walked[param.name] = cut
                 cut = cut.partition
-            assert isinstance(cut, Partition), "what is kin is of one kind"
+            assert isinstance(cut, HostPartition), "what is kin is of one kind"
             binding.partitions[param.name] = cut
         try:
             choose_grid(binding, given)

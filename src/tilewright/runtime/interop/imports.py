@@ -13,7 +13,7 @@ from tilewright.runtime.interop.dlpack_arrays import read_exported
 from tilewright.runtime.interop.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.interop.torch_tensors import find_torch_reader
-from tilewright.runtime.memory.partition import Partition, tensor_maker
+from tilewright.runtime.memory.partition import HostPartition, tensor_maker
 from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
@@ -63,7 +63,7 @@ def partition(
     order: tuple[int, ...] = (),
     prefix: bool = False,
     segments: Any = None,
-) -> Partition:
+) -> HostPartition:
     """Cut a tensor or an array of another library into tiles, as `Tensor.partition` does."""
     wrapper = None if isinstance(array, Tensor) else wrapped(array)
     handle = from_dlpack(array) if wrapper is None else wrapper

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
-from tilewright.runtime.memory.partition import Partition
+from tilewright.runtime.memory.partition import HostPartition
 from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.tilings import PLAIN_TILINGS, Tiling, check_truth, find_tiling
 from tilewright.runtime.text_functions import define
@@ -37,7 +37,7 @@ class Cuttings:
         order: tuple[int, ...] = (),
         prefix: bool = False,
         segments: Tensor | None = None,
-    ) -> Partition:
+    ) -> HostPartition:
         """Cut into tiles, for an output of a kernel. None leaves an axis whole.
 
         `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
@@ -73,8 +73,8 @@ def _look_for(tensor: Any, tile: tuple[Any, ...]) -> Tiling:
     return _find_plain(tensor, tile) or find_tiling(tensor.shape, tile, (), False, None)
 
 
-def _cut(tensor: Any, tiling: Tiling) -> Partition:
-    cut = Partition()
+def _cut(tensor: Any, tiling: Tiling) -> HostPartition:
+    cut = HostPartition()
     cut._tensor = tensor  # noqa: SLF001
     cut._tiling = tiling  # noqa: SLF001
     cut._array = None  # noqa: SLF001
@@ -92,13 +92,13 @@ CUT = """
             and tile[0] == tiling.only
         ):
             tiling = _look_for({tensor}, tile)
-        cut = _Partition()
+        cut = _HostPartition()
         cut._tensor = {tensor}  # a call of `__init__` takes twice as long
         cut._tiling = tiling
         cut._array = None"""
 # The names in that text.
 CUTTING: dict[str, Any] = {
-    "_Partition": Partition,
+    "_HostPartition": HostPartition,
     "_int": int,
     "_len": len,
     "_look_for": _look_for,

@@ -17,7 +17,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import MAX_EXTENT
 from tilewright.runtime.memory.tilings import Cuttable, Tiling, check_positive
 
-__all__ = ["Partition", "PersistentPartition", "TensorMaker", "tensor_maker"]
+__all__ = ["HostPartition", "PersistentPartition", "TensorMaker", "tensor_maker"]
 
 
 class TensorMaker:
@@ -34,7 +34,7 @@ class TensorMaker:
 tensor_maker = TensorMaker()
 
 
-class Partition:
+class HostPartition:
     """A tensor cut into tiles of one shape; made by `tensor.partition(…)`.
 
     One is made for every launch, so it is no more than the tensor and its tiling, which are set
@@ -117,7 +117,7 @@ class Partition:
 class PersistentPartition:
     """A partition whose tiles are walked by fewer blocks than there are tiles."""
 
-    partition: Partition
+    partition: HostPartition
     max_blocks: int | None
     group: tuple[int, ...]
 

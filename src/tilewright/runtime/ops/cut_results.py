@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.memory.partition import Partition, PersistentPartition, tensor_maker
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition, tensor_maker
 
 __all__ = ["CutResult", "as_cut", "choose_one", "uncut"]
 
@@ -24,9 +24,9 @@ class CutResult:
     prefix: bool
     segments: Any
 
-    def __call__(self, result: Any) -> Partition:
+    def __call__(self, result: Any) -> HostPartition:
         """The partition of a tensor or an array."""
-        if isinstance(result, (Partition, PersistentPartition)):
+        if isinstance(result, (HostPartition, PersistentPartition)):
             raise LaunchError(
                 "the result to cut is a partition already: pass it as it is, or"
                 " `.unpartition().partition(…)` for another cut"
@@ -37,22 +37,22 @@ class CutResult:
         offsets = None if self.segments is None else tensor_maker.make(self.segments)
         if self.segments is not None and offsets is None:
             raise _no_tensor("segments=", "a tensor of offsets", self.segments)
-        made: Partition = tensor.partition(
+        made: HostPartition = tensor.partition(
             *self.tile, order=self.order, prefix=self.prefix, segments=offsets
         )
         return made
 
 
-def as_cut(result: Any) -> Partition:
+def as_cut(result: Any) -> HostPartition:
     """A result that has to be a plain partition."""
-    if not isinstance(result, Partition):
+    if not isinstance(result, HostPartition):
         raise _no_tensor("the result to walk", "a partition, made by `.partition(…)`,", result)
     return result
 
 
 def uncut(result: Any) -> Any:
     """The tensor of a result that has to be a partition."""
-    if not isinstance(result, (Partition, PersistentPartition)):
+    if not isinstance(result, (HostPartition, PersistentPartition)):
         raise _no_tensor("the result of which the tensor is wanted", "a partition", result)
     return result.tensor
 

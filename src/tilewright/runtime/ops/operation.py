@@ -18,7 +18,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.policies import SchedulingPolicy, ask_policy
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.recording import Tape, graph_maker
-from tilewright.runtime.memory.partition import Partition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tilings import check_tile
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import CallSite, user_site
@@ -84,7 +84,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         order: tuple[int, ...] = (),
         prefix: bool = False,
         segments: Any = None,
-    ) -> DeviceOp[Partition]:
+    ) -> DeviceOp[HostPartition]:
         """The result, a tensor, cut as by `Tensor.partition`: for an output of a kernel."""
         number = self.known_count()
         if number is not None:
@@ -92,7 +92,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         return self.map(CutResult(check_tile(tile), order, prefix, segments))
 
     def persistent(
-        self: DeviceOp[Partition], blocks: int | None = None, group: int | tuple[int, ...] = 1
+        self: DeviceOp[HostPartition], blocks: int | None = None, group: int | tuple[int, ...] = 1
     ) -> DeviceOp[PersistentPartition]:
         """The result, a partition, walked as `partition.persistent` says."""
         return self.map(lambda cut: as_cut(cut).persistent(blocks, group))
