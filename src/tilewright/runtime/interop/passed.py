@@ -16,7 +16,7 @@ from tilewright.errors import InternalError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import find_place
-from tilewright.runtime.interop.foreign import MOVED, ForeignStorage, Place
+from tilewright.runtime.interop.foreign import MOVED, ArrayPlace, ForeignStorage
 from tilewright.runtime.interop.ranges import RANGES, Group
 from tilewright.runtime.interop.torch_functions import TORCH
 from tilewright.runtime.interop.torch_tensors import (
@@ -53,7 +53,7 @@ class PassedStorage(ForeignStorage):
     _memory: ref[Any]  # torch's storage that was used here last
     _told: Stream | None  # that its allocator was told of
 
-    def __init__(self, device: Device, place: Place, first: int) -> None:
+    def __init__(self, device: Device, place: ArrayPlace, first: int) -> None:
         super().__init__(device, _TORCH, place, first)
         self._memory, self._told = ref(_NOTHING), None
 
