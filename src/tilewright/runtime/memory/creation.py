@@ -1,4 +1,4 @@
-"""Making tensors: shape and dtype now, bytes on the stream of the first user.
+"""Making tensors: shape and dtype at the call, bytes on the stream of the first use.
 
 `from_numpy` copies at the call, so the array may change afterwards. `runtime` can only repeat an
 element or copy bytes; a library kernel that makes contents (`arange`, `rand`) goes through
@@ -33,7 +33,7 @@ _TARGET = re.compile("cpu|sm_([1-9][0-9]{1,2})")
 
 
 def empty(shape: Shape, dtype: Any = f32, *, device: Device | str | None = None) -> Tensor:
-    """A tensor whose contents are whatever was there."""
+    """A tensor with uninitialised contents."""
     return _make(shape, dtype, device, None)
 
 
@@ -61,10 +61,10 @@ def fill_by(
     *,
     device: Device | str | None = None,
 ) -> Tensor:
-    """A tensor whose contents somebody else makes, on the stream of the first user.
+    """A tensor whose contents an initialiser writes, on the stream of the first use.
 
     The initialiser gets another tensor and submits work to that stream; it must write all elements,
-    and read nothing of what it got. The bytes become those of this tensor.
+    and read none of them before. The bytes become those of this tensor.
     """
     kind, extents = memory_dtype(dtype), check_shape(shape)
 
@@ -77,7 +77,7 @@ def fill_by(
 def meta(shape: Shape, dtype: Any = f32, *, target: str | None = None) -> Tensor:
     """A tensor without memory, to compile kernels with: `add(…).compile()`.
 
-    `target` is what to compile for, `sm_90` say; by default that of the current device.
+    `target` is the architecture to compile for, `sm_90` say; by default that of the current device.
     """
     wanted = current_device().target if target is None else target
     named = _TARGET.fullmatch(wanted) if isinstance(wanted, str) else None

@@ -1,9 +1,8 @@
-"""How a handle is cut into tiles.
+"""Cutting a handle into tiles.
 
-A loop that launches cuts its output in the same way every time. So a handle has the tiling that it
-was cut by last, and for a new one the spec has that of those like it; a call that says no more
-than the tile again makes a partition and nothing else: to match a call to parameters with names
-takes longer than that.
+A loop of launches cuts its output the same way every time. A handle keeps its last tiling, and its
+spec keeps the last tiling of all handles alike, so a call with the same tile alone only makes a
+partition; binding arguments to named parameters would take longer than that.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ __all__ = ["CUT", "CUTTING", "Cuttings"]
 
 
 class Cuttings:
-    """Base of handles: what cuts them."""
+    """Base of handles: their cutting into tiles."""
 
     __slots__ = ("_tiling",)
 
     shape: tuple[int, ...]
     spec: TensorSpec
-    _tiling: Tiling | None  # how it was cut last, if its axes were cut in order
+    _tiling: Tiling | None  # its last tiling, if its axes were cut in order
 
     def partition(
         self,
@@ -41,12 +40,12 @@ class Cuttings:
         """Cut into tiles, for an output of a kernel. None leaves an axis whole.
 
         `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
-        one fastest; `~a` in it has the blocks of the last tiles start first. With `prefix=True` a
-        launch may have fewer blocks than there are tiles; the tiles beyond them are left.
+        one fastest; `~a` starts the blocks of the last tiles first. With `prefix=True` a launch may
+        have fewer blocks than there are tiles; the tiles beyond them are left unwritten.
 
-        `segments` holds offsets along the first axis, i32 or i64: segment `s` begins behind
-        everything up to `offsets[s]` and ends at `offsets[s + 1]`, and is cut into pieces by
-        itself. Whatever it holds, no element is in two pieces and none outside the tensor.
+        `segments` holds offsets along the first axis, i32 or i64: segment `s` begins at the largest
+        of the offsets up to `offsets[s]`, ends at `offsets[s + 1]`, and is cut into pieces by
+        itself. For any offsets, no element is in two pieces and none outside the tensor.
         """
         return _cut(self, find_tiling(self.shape, tile, order, check_truth(prefix), segments))
 
@@ -56,7 +55,7 @@ _set_usual = TensorSpec.__dict__["tiling"].__set__
 
 
 def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
-    """How some handle was cut before like that."""
+    """The tiling of an earlier cut with the same shape and tile."""
     for entry in tile:
         if type(entry) is not int and entry is not None:
             return None  # True and 1.0 are equal to 1
@@ -69,7 +68,7 @@ def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
 
 
 def _look_for(tensor: Any, tile: tuple[Any, ...]) -> Tiling:
-    """The tiling with the axes in order and a block for each tile; refuses what cannot be cut."""
+    """The tiling with the axes in order and a block for each tile; refuses an invalid tile."""
     return _find_plain(tensor, tile) or find_tiling(tensor.shape, tile, (), False, None)
 
 
@@ -81,7 +80,7 @@ def _cut(tensor: Any, tiling: Tiling) -> HostPartition:
     return cut
 
 
-# As Python text, for functions that cut in every launch: a partition by the tile alone.
+# Python text for functions that cut in every launch: a partition by the tile alone.
 CUT = """
         tiling = {tensor}._tiling or {tensor}.spec.tiling
         if not (
@@ -96,7 +95,7 @@ CUT = """
         cut._tensor = {tensor}  # a call of `__init__` takes twice as long
         cut._tiling = tiling
         cut._array = None"""
-# The names in that text.
+# Names used in that text.
 CUTTING: dict[str, Any] = {
     "_HostPartition": HostPartition,
     "_int": int,

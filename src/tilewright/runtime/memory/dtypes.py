@@ -1,4 +1,4 @@
-"""What lives in memory: the dtypes that a tensor can have, and their elements as bytes."""
+"""The dtypes that a tensor can have in memory, and their elements as bytes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["check_roundable", "element_bytes", "memory_dtype"]
 
 
 _NUMBERS = "biufV"  # kinds of NumPy's dtypes; those of ml_dtypes are the last
-_SEEN: set[Any] = set()  # classes that were found to be dtypes of tensors
+_SEEN: set[Any] = set()  # classes known to be dtypes of tensors
 
 
 def memory_dtype(dtype: Any) -> type[DType]:
-    """The dtype that tensors of this kind have, or the reason why there are none."""
+    """The dtype of tensors for a given dtype; refuses one that memory cannot have."""
     found: type[DType] | None = None
     if type(dtype) is type and dtype in _SEEN:
         return cast("type[DType]", dtype)
@@ -45,7 +45,7 @@ def _is_numpy(dtype: Any) -> bool:
 
 
 def check_roundable(dtype: type[DType]) -> None:
-    """Refuse a dtype to which a number is not rounded without being told how."""
+    """Refuse a dtype that has no default rounding."""
     if dtype is f8e8m0fnu:
         raise LaunchError(
             "f8e8m0fnu holds powers of two, not zero, and numbers between two have no default"
@@ -54,7 +54,7 @@ def check_roundable(dtype: type[DType]) -> None:
 
 
 def element_bytes(value: Any, dtype: type[DType]) -> bytes:
-    """One element, as it lies in memory: a number that the dtype has, or rounds to one it has."""
+    """One element as bytes: a number that the dtype represents, or rounds to one that it does."""
     refused = LaunchError(f"{shown(value)} is no {dtype.label}")
     try:
         given = np.array(plain_number(value))
@@ -70,9 +70,9 @@ def element_bytes(value: Any, dtype: type[DType]) -> bytes:
 
 
 def _is_kept(given: npt.NDArray[Any], element: npt.NDArray[Any], dtype: type[DType]) -> bool:
-    """Whether an element is the number that was given, or for a float the nearest."""
+    """Whether an element is the given number, or for a float the nearest."""
     if dtype.element.is_integer:
         return bool(element == given)
     kept = float(element)
-    # What is too large, and a zero where there is none, turn into something else.
+    # A number out of range, and a zero in a dtype without one, change into another value.
     return isfinite(kept) or kept == narrowed(given[()]) or (isnan(kept) and isnan(float(given)))

@@ -1,8 +1,8 @@
-"""Free lists: memory that a stream has done with, for the next tensor of that size there.
+"""Free lists: memory whose last use is on a stream, for the next tensor of that size there.
 
-The last use of such memory is on this stream, so the next one comes behind it, and the driver is
-asked neither to free nor to allocate. Launches find their packed parameters again by the address.
-A list is bounded. It goes back to its pool when memory runs out, and before a pool is measured or
+The next use is on the same stream, so it is ordered behind the last one without an event, and the
+driver is asked neither to free nor to allocate. Bound launches are found again by the address. A
+list is bounded. It is given back to its pool when memory runs out, and before a pool is measured or
 trimmed.
 """
 
@@ -20,12 +20,12 @@ __all__ = ["Free", "FreeList"]
 
 _ALIKE = 8  # allocations of one size
 _SIZES = 128
-_BYTES = 256 << 20  # of all
-_LARGEST = 32 << 20  # kernels over so many bytes take much longer than the driver
+_BYTES = 256 << 20  # of all allocations
+_LARGEST = 32 << 20  # kernels on larger tensors take much longer than the driver
 
 
 class Free(NamedTuple):
-    """Memory that a stream has done with, behind operation `last`."""
+    """Memory that a stream no longer uses after operation `last`."""
 
     allocation: Allocation
     last: int
@@ -41,7 +41,7 @@ class FreeList:
         self._nbytes = 0
 
     def put(self, stream: Stream, free: Free, pool: Pool, nbytes: int) -> bool:
-        """Keep an allocation; False if it is to be freed."""
+        """Keep an allocation; False if the caller has to free it."""
         is_kept = stream.may_be_sole and stream.is_plain and pool is stream.device.usual_pool
         if not is_kept or not 0 < nbytes <= _LARGEST or self._nbytes + nbytes > _BYTES:
             return False
@@ -57,7 +57,7 @@ class FreeList:
         return True
 
     def take(self, stream: Stream, pool: Pool, nbytes: int) -> Free | None:
-        """An allocation of a size; the last one that came."""
+        """An allocation of a size, the most recent one."""
         alike = self._by_size.get(nbytes)
         if not alike or pool is not stream.device.usual_pool:
             return None
@@ -65,7 +65,7 @@ class FreeList:
         return alike.pop()
 
     def empty(self, stream: Stream) -> None:
-        """Give everything back to the pool."""
+        """Free all allocations to the pool."""
         by_size, self._by_size, self._nbytes = self._by_size, {}, 0
         pool = stream.device.usual_pool
         for alike in by_size.values():

@@ -1,4 +1,4 @@
-"""Layouts: how the elements of a handle lie in its storage, and what an index does to them."""
+"""Layouts: shape, strides and offset of a handle's elements in its storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.runtime.memory.regions import Region
 
 __all__ = ["MAX_EXTENT", "Layout", "Place", "check_shape", "one_by_one", "packed_strides"]
 
-# Indices are 32-bit, so that is how far an axis reaches.
+# Indices have 32 bits, which bounds the extent of an axis.
 MAX_EXTENT = 2**31 - 1
 
 
@@ -28,7 +28,7 @@ class Layout:
 
     @staticmethod
     def packed(shape: tuple[int, ...], offset: int = 0) -> Layout:
-        """Elements that lie one behind the other."""
+        """Contiguous elements in row-major order."""
         return Layout(shape, packed_strides(shape), offset)
 
     @cached_property
@@ -38,7 +38,7 @@ class Layout:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one behind the other in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         expected = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != expected:
@@ -47,13 +47,13 @@ class Layout:
         return True
 
     def region(self, itemsize: int) -> Region:
-        """The bytes that it reaches."""
+        """The bytes of its elements."""
         return Region.of(self.shape, self.strides, self.offset * itemsize, itemsize)
 
     # --- indices ---
 
     def select(self, index: Any) -> Layout:
-        """The part that an index expression names."""
+        """The part that an index expression selects."""
         entries = self._complete(index if isinstance(index, tuple) else (index,))
         shape: list[int] = []
         strides: list[int] = []
@@ -75,7 +75,7 @@ class Layout:
         return Layout((*shape, *self.shape[axis:]), (*strides, *self.strides[axis:]), offset)
 
     def _span(self, axis: int) -> int:
-        """What a new axis in front of this one has as its stride."""
+        """The stride of a new axis in front of this one."""
         return self.shape[axis] * self.strides[axis] if axis < len(self.shape) else 1
 
     def _complete(self, entries: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ class Layout:
         return Layout(wanted, strides, self.offset)
 
     def _filled_in(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
-        """A shape with as many elements as there are; -1 is replaced by what is left for it."""
+        """A shape with the same number of elements; -1 is replaced by the missing extent."""
         try:
             wanted = as_ints(shape)
         except TypeError:
@@ -193,7 +193,7 @@ class Layout:
 
 
 def packed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of elements that lie one behind the other in row-major order."""
+    """Strides of contiguous elements in row-major order."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
@@ -201,19 +201,19 @@ def packed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Place(NamedTuple):
-    """Where a part of something lies in it, wherever that lies."""
+    """A part of a layout, relative to its first element."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    ahead: int  # elements between the first of the whole and that of the part
+    ahead: int  # elements between the first of the whole and the first of the part
 
     def within(self, whole: Layout) -> Layout:
-        """The part."""
+        """The part of a given layout."""
         return Layout(self.shape, self.strides, whole.offset + self.ahead)
 
 
 def one_by_one(extents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Extents or axes, whether they were given one by one or as one tuple."""
+    """Extents or axes, given one by one or as one tuple."""
     alone = len(extents) == 1 and isinstance(extents[0], (tuple, list))
     return tuple(extents[0]) if alone else extents
 
@@ -231,7 +231,7 @@ def check_shape(shape: int | tuple[Any, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _check_extents(extents: tuple[int, ...]) -> None:
-    """Refuse a shape that no tensor can have; most are asked for again and again."""
+    """Refuse a shape that no tensor can have; cached, since most shapes recur."""
     for axis, extent in enumerate(extents):
         if extent < 0:
             raise LaunchError(f"axis {axis} of shape {shown(extents)} has a negative extent")
@@ -243,7 +243,7 @@ def _check_extents(extents: tuple[int, ...]) -> None:
 
 
 def _steps(part: slice, extent: int) -> tuple[int, int, int]:
-    """Where a slice of an axis begins, how many elements it has, and how far they are apart."""
+    """The start, the number of elements and the step of a slice of an axis."""
     start, stop, step = as_ints(part.indices(extent))
     if step < 0:
         raise IndexError(
@@ -251,7 +251,7 @@ def _steps(part: slice, extent: int) -> tuple[int, int, int]:
             " order, and `.numpy()` has an array that can be reversed"
         )
     count = len(range(start, stop, step))
-    # Of an empty slice nothing is reached: its place must be inside all the same.
+    # An empty slice reaches no element, but its offset must be inside the storage.
     return (start if count else 0), count, step
 
 
@@ -284,10 +284,10 @@ def _axis(axis: Any, rank: int) -> int:
 def _strides_of(
     wanted: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Strides that give the same elements in another shape, or None if there are none.
+    """Strides that give the same elements in another shape, or None if none do.
 
-    The axes are taken in runs within which elements lie evenly; each run must be cut into whole
-    axes of the wanted shape. Nothing is empty here: an empty layout is contiguous.
+    The axes are merged into runs of evenly spaced elements; each run must be cut into whole axes of
+    the wanted shape. No layout is empty here: an empty one is contiguous.
     """
     found: list[int] = []
     left = list(wanted)
@@ -298,11 +298,11 @@ def _strides_of(
             here *= left.pop()
         if here > count:
             return None
-    return (*(1 for _ in left), *reversed(found))  # what is left has one element
+    return (*(1 for _ in left), *reversed(found))  # the remaining axes have one element
 
 
 def _runs(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Neighbouring axes along which elements lie evenly, as one: its stride and its elements."""
+    """Neighbouring axes of evenly spaced elements merged into one: its stride and its elements."""
     runs: list[tuple[int, int]] = []
     for extent, stride in zip(shape, strides, strict=True):
         if extent == 1:

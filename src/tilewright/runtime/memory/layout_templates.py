@@ -1,7 +1,7 @@
-"""What handles have in common that lie alike, and what new tensors of one shape have.
+"""Layout templates: the parts of handles and tensors that are computed once per layout.
 
-Handles come and go, and most are like others before them; outputs are made for every launch. What
-follows from dtype, shape and strides alone is found, and not computed.
+Most handles are like earlier ones, and outputs are made for every launch. Values that depend on
+dtype, shape and strides alone are looked up instead of computed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tilewright.runtime.memory.tensor_spec import TensorSpec, find_spec
 __all__ = ["HandleTemplate", "TensorTemplate", "find_handle_template", "find_tensor_template"]
 
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
-_MOST_BYTES = (1 << 63) - 1  # that can be counted
+_MOST_BYTES = (1 << 63) - 1  # countable in 64 bits with a sign
 
 
 class HandleTemplate(NamedTuple):
-    """A handle, but for its memory."""
+    """A handle without its storage."""
 
     itemsize: int
-    begin: int  # the byte of the storage that is the first of it
+    begin: int  # byte of the storage at which the handle begins
     region: Region
     spec: TensorSpec
 
 
 class TensorTemplate(NamedTuple):
-    """A tensor that has a storage to itself, before it has one."""
+    """A tensor with a storage of its own, before the storage exists."""
 
     device: Device
     dtype: type[DType]
@@ -54,7 +54,7 @@ def _make_handle_template(
 ) -> HandleTemplate:
     itemsize = numpy_dtype(dtype).itemsize
     begin = offset * itemsize
-    place = begin % _ALIGNMENT  # storages of ours begin at multiples
+    place = begin % _ALIGNMENT  # our storages begin at multiples of it
     spec = find_spec(dtype, shape, strides, place, device, is_owned)
     return HandleTemplate(itemsize, begin, Region.of(shape, strides, begin, itemsize), spec)
 
@@ -70,11 +70,11 @@ def _make_tensor_template(
     return TensorTemplate(device, dtype, nbytes, label, layout, handle)
 
 
-# By dtype, shape, strides and offset in elements, the device, and whether the memory is ours.
+# Keyed by dtype, shape, strides, offset in elements, device, and whether the memory is ours.
 find_handle_template = cast(
     "Callable[..., HandleTemplate]", lru_cache(maxsize=4096)(_make_handle_template)
 )
-# By the device, a shape that has been checked, and a dtype.
+# Keyed by device, checked shape and dtype.
 find_tensor_template = cast(
     "Callable[..., TensorTemplate]", lru_cache(maxsize=1024)(_make_tensor_template)
 )

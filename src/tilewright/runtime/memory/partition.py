@@ -1,7 +1,7 @@
 """Partitions: a tensor cut into tiles, so that each block of a kernel owns one piece.
 
-A partition checks its tile when it is made and says how many tiles there are. It holds nothing and
-launches nothing: a kernel called with it does.
+A partition checks its tile when it is made and knows the number of tiles. It holds no borrow and
+launches nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["HostPartition", "PersistentPartition", "TensorMaker", "tensor_maker"
 
 
 class TensorMaker:
-    """Makes a tensor of a tensor or an array, None of anything else; filled in by `imports`."""
+    """Makes a tensor of a tensor or an array, and None of another object; set by `imports`."""
 
     def __init__(self) -> None:
         self.make: Callable[[Any], Any] = self._missing
@@ -30,22 +30,22 @@ class TensorMaker:
         raise AssertionError("tilewright.runtime.interop.imports has not been imported")
 
 
-# What `op.partition(…)` cuts, and `partition.tensor` gives.
+# Used by `op.partition(…)` and `partition.tensor`.
 tensor_maker = TensorMaker()
 
 
 class HostPartition:
     """A tensor cut into tiles of one shape; made by `tensor.partition(…)`.
 
-    One is made for every launch, so it is no more than the tensor and its tiling, which are set
-    from outside: that takes half the time of a call of `__init__`.
+    One is made for every launch, so it has only the tensor and its tiling, which are set from
+    outside: that takes half the time of a call of `__init__`.
     """
 
     __slots__ = ("_array", "_tensor", "_tiling")
 
     _tensor: Cuttable
     _tiling: Tiling
-    # The torch tensor that was cut, if it was one: then `_tensor` is its wrapper, which keeps none.
+    # The torch tensor that was cut, if any: then `_tensor` is its wrapper, which keeps no tensor.
     _array: Any
 
     @property
@@ -58,7 +58,7 @@ class HostPartition:
 
     @property
     def tiling(self) -> Tiling:
-        """How it is cut."""
+        """The tiling of the tensor."""
         return self._tiling
 
     @property
@@ -68,7 +68,7 @@ class HostPartition:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Which axis of the tensor each axis of the grid runs along."""
+        """For each axis of the grid, the axis of the tensor that it runs along."""
         return self._tiling.order
 
     @property
@@ -88,7 +88,7 @@ class HostPartition:
 
     @property
     def device(self) -> Device:
-        """Where the tensor lives."""
+        """The device of the tensor."""
         return self._tensor.device
 
     def persistent(
@@ -96,12 +96,13 @@ class HostPartition:
     ) -> PersistentPartition:
         """Walk the tiles with at most `blocks` blocks.
 
-        The default is what the device runs at once, with the kernel's `occupancy` and `num_ctas`.
+        The default is the number of blocks that the device runs at once, with the kernel's
+        `occupancy` and `num_ctas`.
 
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
-        so that neighbouring blocks share what they read; one number stands for the last two axes.
-        A partition with an `order=` is walked in it; one that has the last tiles of an axis first
-        is shared out from either end in turns, so that all blocks get long and short ones.
+        so that neighbouring blocks share the tiles they read; one number stands for the last two
+        axes. A partition with an `order=` is walked in it; if that has the last tiles of an axis
+        first, blocks take tiles from both ends in turns, so that each gets long and short ones.
         """
         rank = len(self.tile)
         entries = group
@@ -142,7 +143,7 @@ class PersistentPartition:
             raise LaunchError(
                 f"order={cut.order} and group={group} both say which tiles come first: give one"
             )
-        # No axis has more tiles than that.
+        # The number of tiles of an axis is bounded by this.
         object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in group))
 
     @property
@@ -161,7 +162,7 @@ class PersistentPartition:
         return self.partition.grid
 
     def blocks(self, fitting: int) -> int:
-        """Blocks to launch where `fitting` run at once: never more than there are tiles."""
+        """Blocks to launch if `fitting` run at once: at most one per tile."""
         return min(prod(self.grid), fitting if self.max_blocks is None else self.max_blocks)
 
     def __repr__(self) -> str:

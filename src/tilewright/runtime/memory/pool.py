@@ -1,8 +1,8 @@
-"""Memory pools: where tensors get their bytes from, how many there are, and what ends them.
+"""Memory pools: the source of tensors' bytes, with their statistics and limits.
 
-Each device has a pool of its own, so that its statistics are ours alone; `with tw.pool(p):` makes
-new tensors in another one. When a pool has no room, everything under way is waited for, what has
-been dropped is freed, and the allocation is tried once more.
+Each device has a pool of its own, so that its statistics count our memory alone; `with tw.pool(p):`
+makes new tensors in another one. If a pool has no room, all work in flight is waited for, dropped
+storages are freed, and the allocation is tried once more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool", "allocate", "in_units", "pool"]
 
-_LARGEST = 5  # holders that a message names
+_LARGEST = 5  # storages that a message names
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -64,7 +64,7 @@ class Pool(OnlyOne):
             self.backend.trim(kept)
 
     def reset_highest(self) -> None:
-        """Let the highest numbers of the statistics start again from what is in use now."""
+        """Restart the highest numbers of the statistics at the bytes in use now."""
         with self.device.lock:
             self.device.empty_free_lists()
             self.backend.reset_highest()
@@ -98,10 +98,10 @@ def allocate(storage: Storage, stream: Stream) -> Allocation:
 
 
 def _make_room(device: Device, source: BackendPool) -> None:
-    """Wait for all that runs, and free all that was dropped."""
-    gc.collect()  # finalisers only queue deferred work, which is settled below
+    """Wait for all work in flight, and free all dropped storages."""
+    gc.collect()  # finalisers only append to the deferred queue, which is settled below
     device.empty_free_lists()
-    for _ in range(2):  # what is freed now is free when the streams get there
+    for _ in range(2):  # a free takes effect when its stream reaches it
         device.settle_deferred()
         for stream in device.streams:
             stream.queue.wait(stream.advance())
@@ -125,7 +125,7 @@ def _refusal(storage: Storage, error: OutOfMemoryError) -> OutOfMemoryError:
 
 
 def in_units(nbytes: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in a readable unit."""
     number, unit = float(nbytes), 0
     while number >= 1024 and unit + 1 < len(_UNITS):
         number, unit = number / 1024, unit + 1

@@ -1,10 +1,10 @@
-"""Which bytes of a storage a handle reaches, and whether two handles can meet.
+"""Regions: the bytes of a storage that a handle reaches, and whether two regions overlap.
 
-A region is a set of byte positions: a first one, and axes that each repeat what the axes behind it
-reach at a fixed distance. How a handle came about (slices, reshapes, other dtypes) does not matter.
-Two regions are apart if their byte ranges are, or if, seen modulo some distance, each stays within
-an interval of its own: so compare the columns of a matrix, the boxes of one index space, even and
-odd elements. What is not shown to be apart counts as overlapping.
+A region is a set of byte positions: a first one, and axes that each repeat the pattern of the later
+axes at a fixed distance. It depends on the layout alone, not on the slices, reshapes and dtypes
+that led to it. Two regions are apart if their byte ranges are, or if, modulo some distance, each
+stays within an interval of its own: this separates the columns of a matrix, the boxes of one index
+space, even and odd elements. Regions not proved apart count as overlapping.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Region:
         return Region(low, high, dense=True, disjoint=True, axes=((1, high - low),))
 
     @staticmethod
-    @lru_cache(maxsize=4096)  # handles come and go, and most lie like others before them
+    @lru_cache(maxsize=4096)  # most handles have the layout of earlier ones
     def of(shape: tuple[int, ...], strides: tuple[int, ...], low: int, itemsize: int) -> Region:
-        """What a handle reaches whose first element begins at byte `low`; strides in elements."""
+        """The bytes of a handle whose first element begins at byte `low`; strides in elements."""
         reach, axes, is_disjoint = _reach(shape, strides, itemsize)
         return Region(low, low + reach, len(axes) <= 1, is_disjoint, axes)
 
@@ -68,7 +68,7 @@ class Region:
     def _has(self, other: Region) -> bool:
         """Whether `other` lies on the grid of this region: its first byte and each of its steps.
 
-        The axes of a disjoint region are nested, so they are digits: a byte has one place on each.
+        The axes of a disjoint region are nested, so they are digits: a byte has one digit per axis.
         """
         rest = other.low - self.low
         steps_along = list(other.axes)
@@ -86,7 +86,7 @@ class Region:
 def _reach(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[int, Axes, bool]:
-    """How many bytes a handle spans, along which axes, and whether its elements are apart."""
+    """The number of bytes a handle spans, its axes, and whether its elements are apart."""
     if 0 in shape:
         return 0, (), True
     in_bytes = [
@@ -100,7 +100,7 @@ def _reach(
 
 
 def _merged(axes: Axes) -> Axes:
-    """The same bytes along fewer axes: one that begins where the next one ends continues it."""
+    """The same bytes along fewer axes: an axis that begins where the next one ends continues it."""
     merged: list[tuple[int, int]] = []
     for distance, steps in reversed(axes):
         if merged and distance == merged[-1][0] * merged[-1][1]:
@@ -118,7 +118,7 @@ def _apart_modulo(period: int, one: Region, other: Region) -> bool:
 
 
 def _length_modulo(period: int, region: Region) -> int:
-    """How far a region reaches from its first byte, steps of whole circles aside."""
+    """The span of a region from its first byte, leaving out steps of whole periods."""
     return 1 + sum(d * (steps - 1) for d, steps in region.axes if d % period)
 
 

@@ -1,8 +1,8 @@
 """Storages: bytes of a device, and the timeline of their uses.
 
-Tensors and views are handles on a storage and hold nothing themselves, so two handles on the same
-bytes cannot disagree. Bytes are allocated on the stream of the first user, and go back behind the
-last use. Everything but creation and the finaliser happens under the device's lock.
+Tensors and views are handles on a storage and keep no order of their own, so two handles on the
+same bytes cannot disagree. Bytes are allocated on the stream of the first use, and freed after the
+last one. Everything but creation and the finaliser runs under the device's lock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tilewright.runtime.order.timeline import Timeline, Use
 
 __all__ = ["FROM_USERS", "Initialiser", "Maker", "Storage"]
 
-# Calls from one of a user's to the storage of a tensor that one of our functions makes, at least.
+# Least number of frames between a user's call and the storage of a tensor that one of our functions
+# makes.
 FROM_USERS = 5
 
 
@@ -42,7 +43,7 @@ class Storage:
     )  # fmt: skip
 
     alignment = ALIGNMENT
-    owns_bytes = True  # they come from a pool of ours and go back to it
+    owns_bytes = True  # they are allocated from one of our pools and freed to it
     timeline: Timeline
 
     def __init__(
@@ -58,59 +59,59 @@ class Storage:
         self.label = label
         self.pool = device.pool
         self.timeline = Timeline(device)
-        frame = user_frame(depth)  # of the user's call, that many calls up, or further
+        frame = user_frame(depth)  # the user's call, `depth` frames up or further
         self._code, self._instruction = frame.f_code, frame.f_lasti
-        self.address = 0  # in the device's address space, from the first submission on
+        self.address = 0  # in the device's address space; known from the first submission on
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
 
     @property
     def site(self) -> CallSite:
-        """Where it was made."""
+        """The line that made it."""
         return CallSite(self._code, self._instruction)
 
     def sign(self, code: CodeType, instruction: int) -> None:
-        """Change the place that messages name: where a user's call needed it."""
+        """Set the site that messages name: the user's call that needed the storage."""
         self._code, self._instruction = code, instruction
 
     @property
     def allocation(self) -> Allocation:
-        """The bytes; there are some from the first submission on."""
+        """The bytes; they exist from the first submission on."""
         assert self._allocation is not None, "the storage has not been used by a submission yet"
         return self._allocation
 
     def place(self, offset: int) -> int:
-        """Where a byte lies in the allocation: foreign memory is counted from address 0."""
+        """Offset of a byte in the allocation: offsets in foreign memory count from address 0."""
         return self.address + offset - self.allocation.address
 
     @property
     def is_lazy(self) -> bool:
-        """Whether no operation has needed the bytes yet."""
+        """Whether the bytes are not allocated yet."""
         return self._allocation is None
 
     @property
     def is_fresh(self) -> bool:
-        """Whether there are no bytes yet, and no contents to put into them."""
+        """Whether the bytes are not allocated yet and have no first contents."""
         return self._allocation is None and self._initialiser is None and self.owns_bytes
 
     @property
     def is_unmade(self) -> bool:
-        """Whether bytes or first contents are missing."""
+        """Whether the bytes or their first contents are missing."""
         return self._allocation is None or self._initialiser is not None
 
     def check_there(self, array: Any = None) -> None:
-        """Refuse to go on if another library has moved or shrunk the memory."""
+        """Refuse the operation if another library has moved or shrunk the memory."""
 
     def kept(self, array: Any) -> Storage:
-        """The same memory, with an array of another library that keeps it."""
+        """The same memory, as a storage that keeps an array of another library."""
         del array
         return self
 
     def keep(self, array: Any, stream: Stream) -> None:
-        """Keep an array of another library until a stream is done with it."""
+        """Keep an array of another library until the work on a stream has completed."""
 
     def find_timeline(self) -> Timeline:
-        """The timeline that uses are recorded in from now on. It is in a critical section."""
+        """The timeline that records later uses. Called in a critical section."""
         return self.timeline
 
     def shares_memory(self, other: Storage) -> bool:
@@ -118,17 +119,17 @@ class Storage:
         return self.timeline is other.timeline
 
     def why_not_written(self, array: Any = None) -> str | None:
-        """The reason why nothing may write here, if there is one."""
+        """The reason why the memory may not be written; None if it may."""
         del array
         return None
 
     def note_write(self, array: Any = None) -> None:
-        """Tell another library that contents change."""
+        """Tell another library that its contents change."""
 
     def materialise(self, stream: Stream) -> None:
-        """Allocate and initialise on the stream of the first user.
+        """Allocate and initialise on the stream of the first use.
 
-        Not in a critical section: to make room for the bytes may wait, and contents may come by
+        Not in a critical section: making room may wait, and first contents may be written by
         operations. Calls in between see a storage without bytes, or with bytes and contents.
         """
         device, initialiser = self.device, self._initialiser
@@ -141,7 +142,7 @@ class Storage:
             critical(device, "an allocation", self._have, allocate(self, stream), stream)
 
     def _find_free(self, stream: Stream) -> bool:
-        """Whether there are bytes for it on a stream's free list."""
+        """Take bytes from a stream's free list; False if it has none of this size."""
         free = stream.free_list.take(stream, self.pool, self.nbytes)
         if free is not None:
             self.take_free(free, stream)
@@ -149,14 +150,14 @@ class Storage:
         return free is not None
 
     def _have(self, allocation: Allocation, stream: Stream) -> None:
-        """Have new bytes, unless a call in between was faster, while room was made."""
+        """Adopt new bytes, unless a call has adopted others while room was made."""
         if self._allocation is not None:
             stream.queue.free(allocation, self.pool.backend)
             return
         try:
             self._allocation, self.address = allocation, allocation.address
             self.device.storages[id(allocation)] = ref(self)
-            if self._initialiser is None:  # even bytes without contents have a stream
+            if self._initialiser is None:  # bytes without contents have a sole stream, too
                 self._put_whole(stream)
             else:
                 self._initialise(stream)
@@ -166,27 +167,27 @@ class Storage:
             raise
 
     def _initialise(self, stream: Stream) -> None:
-        """Put the first contents on a stream, unless a call in between was faster."""
+        """Put the first contents on a stream, unless another call has done so."""
         initialise, timeline = self._initialiser, self.timeline
         if not callable(initialise):
             return
-        # Behind a first try that failed.
+        # Ordered behind a first attempt that failed.
         timeline.order(stream, Region.whole(self.nbytes), writes=True)
         try:
             initialise(self, stream)
             self._put_whole(stream)
             self._initialiser = None
         except BaseException:
-            # Perhaps they are on the stream. Without a sole stream the next use tries again.
+            # The contents may be on the stream. Without a sole stream the next use tries again.
             self._come_after(stream)
             raise
 
     def _come_after(self, stream: Stream) -> None:
-        """Order all uses behind a stream, on which making the contents was interrupted."""
+        """Order all uses behind a stream on which writing the contents was interrupted."""
         insist(partial(self.timeline.come_after, Region.whole(self.nbytes), stream))
 
     def _take_over(self, made: Storage) -> None:
-        """Have the bytes of a storage with the first contents, unless a call was faster."""
+        """Adopt the bytes of a storage with the first contents, unless another call has done so."""
         if self._allocation is not None:
             return
         try:
@@ -197,7 +198,7 @@ class Storage:
 
     def _exchange(self, made: Storage) -> None:
         self.timeline.merge(made.timeline)
-        # No calls: a signal raises before all of these or behind them.
+        # No calls: a signal handler raises before all of these assignments or after them.
         if made._allocation is not None:
             self._allocation, made._allocation = made._allocation, None
             self._initialiser = None
@@ -212,7 +213,7 @@ class Storage:
         return made
 
     def take_free(self, free: Free, stream: Stream) -> None:
-        """Have bytes of a stream's free list, whose last use was there."""
+        """Adopt bytes of a stream's free list, whose last use was on that stream."""
         self._allocation = allocation = free.allocation
         self.address = allocation.address
         self.device.storages[id(allocation)] = ref(self)
@@ -227,14 +228,14 @@ class Storage:
         self.timeline.put(use, stream, count, stream.watch(count, None, ()))
 
     def __del__(self) -> None:
-        # No lock and no driver here: the collector may run this anywhere.
+        # No lock and no driver call: the collector may run this at any point.
         if getattr(self, "_allocation", None) is not None:
             freed = _Freed(self.pool, self.allocation, self.nbytes, self.timeline)
             self.device.deferred.append(freed)
 
 
 class _Freed:
-    """Deferred work: the bytes of a dropped storage go back after their last use."""
+    """Deferred work: the bytes of a dropped storage are freed after their last use."""
 
     __slots__ = ("allocation", "may_be_repeated", "nbytes", "pool", "timeline")
 
@@ -246,12 +247,12 @@ class _Freed:
         self.may_be_repeated = True
 
     def settle(self) -> None:
-        """Free on the stream of the last use, ordered after the uses elsewhere."""
+        """Free on the stream of the last use, ordered after the uses on other streams."""
         device, uses = self.pool.device, self.timeline.uses
         device.storages.pop(id(self.allocation), None)
         stream = self.timeline.stream
         if stream is None:
-            some = device.streams[0]  # it was allocated on one of them
+            some = device.streams[0]  # the bytes were allocated on one of them
             stream = max(uses, key=lambda use: use.count).stream if uses else some
             captured = self._find_captured(stream)
             if captured is not None:
@@ -264,15 +265,16 @@ class _Freed:
             stream.keep(Postponed(device, self))
             stream.advance()
             return
-        self.may_be_repeated = False  # memory that is freed twice is worse than memory lost
+        self.may_be_repeated = False  # a double free is worse than a leak
         count = max((use.count for use in uses if use.stream is stream), default=stream.issued)
         free = Free(self.allocation, count)
-        is_behind = all(use.stream is stream for use in uses)  # or it comes behind the waits
+        # Else the free is ordered behind the waits.
+        is_behind = all(use.stream is stream for use in uses)
         if not is_behind or not stream.free_list.put(stream, free, self.pool, self.nbytes):
             stream.queue.free(self.allocation, self.pool.backend)
 
     def _find_captured(self, last: Stream) -> Stream | None:
-        """A stream that another library captures: nothing can be freed there now."""
+        """A stream that another library captures: no free may be put on it now."""
         for stream in (last, *(use.stream for use in self.timeline.uses)):
             if not stream.is_plain and stream.queue.is_capturing():
                 return stream
@@ -281,12 +283,12 @@ class _Freed:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """First contents that operations write, to a storage of their own with the same extent."""
+    """First contents that operations write, into a storage of their own with the same extent."""
 
     fill: Callable[[Storage, Stream], object]
 
     def make(self, wanted: Storage, stream: Stream) -> Storage:
-        """A storage with the contents, on a stream. Its bytes are to be taken over."""
+        """A storage with the contents, written on a stream; its bytes are adopted by `wanted`."""
         made = wanted.like()
         self.fill(made, stream)
         return made

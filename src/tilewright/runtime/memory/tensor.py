@@ -1,8 +1,8 @@
 """Tensors: host handles on device memory.
 
-A handle has a dtype, a shape and strides in elements, and holds nothing: borrows and uses are those
-of its storage's timeline. Slices and reshapes are handles on the same storage. Nothing here
-computes; beyond copies of contiguous bytes, everything that a tensor can do is a library kernel.
+A handle has a dtype, a shape and strides in elements. It holds no borrow: borrows and uses belong
+to its storage's timeline. Slices and reshapes are handles on the same storage. This module computes
+nothing; beyond copies of contiguous bytes, every method of a tensor is a library kernel.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from tilewright.runtime.order.timeline import Use
 __all__ = ["Tensor", "make_use", "move", "new_output", "new_tensor", "tensor_of"]
 
 _serials = itertools.count(1)
-_SERIALS = 1 << 16  # that are remembered by address and spec; with more, all are forgotten
+_SERIALS = 1 << 16  # entries by address and spec; a full table is cleared
 _known: dict[tuple[int, TensorSpec], int] = {}
 _set = object.__setattr__
-_NO_PARTS: dict[Any, Any] = {}  # of a handle of which none were asked for
+_NO_PARTS: dict[Any, Any] = {}  # of a handle without views made by `part`
 
 
 class Tensor(NotAnArray, Exporting, Cuttings):
@@ -74,17 +74,17 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     storage: Storage
     dtype: type[DType]
-    serial: int  # of the address and the spec, never reused: bound launches are found by it
+    serial: int  # of the address and the spec, never reused: the key of bound launches
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
     byte_offset: int
     region: Region
     layout: Layout
-    spec: TensorSpec  # what it is like, wherever it lies: planned launches are found by it
+    spec: TensorSpec  # independent of the address: the key of plans
     _moved: CallSite | None
     _parts: dict[Place, Tensor]
-    _reading: Use | None  # of operations that read it, once there was one
+    _reading: Use | None  # by operations that read it; None before the first
     _writing: Use | None
 
     def __init__(
@@ -100,7 +100,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
                 dtype, shape, strides, layout.offset, device, storage.owns_bytes
             )
         itemsize, begin, region, spec = template
-        _set(self, "__class__", _Unsealed)  # to set all of them by `_set` takes six times as long
+        _set(self, "__class__", _Unsealed)  # six times faster than `_set` for each attribute
         self.storage = storage
         self.dtype = dtype
         self.serial = _serial_of(storage, spec, begin)
@@ -115,7 +115,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         self._parts = _NO_PARTS
         self._reading = self._writing = None
         self._tiling = None
-        self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] what it was
+        self.__class__ = Tensor  # pyright: ignore[reportAttributeAccessIssue] sealed again
 
     def use(self, *, writes: bool) -> Use:
         """The use of its region by operations that write it, or read it; made once."""
@@ -123,11 +123,11 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return make_use(self, writes) if use is None else use
 
     def kept(self, array: Any) -> Tensor:
-        """The same handle, which keeps the array of another library that it stands for."""
+        """The same handle, keeping the array of another library that it wraps."""
         return Tensor(self.storage.kept(array), self.dtype, self.layout)
 
     def __setattr__(self, name: str, value: object) -> None:
-        # Launches are checked by what a handle says, so nobody may make it say something else.
+        # Launches are checked by the attributes of a handle, so these are immutable.
         raise AttributeError(
             f"`{name}` of a tensor cannot be set: `.reshape(…)` and slices give new handles"
         )
@@ -137,7 +137,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device of its storage."""
         return self.storage.device
 
     @property
@@ -157,46 +157,46 @@ class Tensor(NotAnArray, Exporting, Cuttings):
 
     @property
     def offset(self) -> int:
-        """Elements of the storage before the first."""
+        """Elements of the storage before the first one."""
         return self.layout.offset
 
     @property
     def address(self) -> int:
-        """Where the first element lies; known from the first submission on."""
+        """Address of the first element; known from the first submission on."""
         return self.storage.address + self.byte_offset
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one behind the other in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         return self.layout.is_contiguous
 
     def numpy(self) -> npt.NDArray[Any]:
-        """A copy on the host, after whoever writes the tensor; raises what that raised."""
+        """A copy on the host, after all submitted writers; raises the failure of one of them."""
         data = download(self, "numpy()")
         strides = tuple(stride * self.itemsize for stride in self.strides)
         start = self.byte_offset - self.region.low
         kind = numpy_dtype(self.dtype)
         if not self.size:
             return np.empty(self.shape, kind)
-        # Contiguous already, the buffer is the copy; a strided view is packed.
+        # The buffer of a contiguous tensor is the copy; a strided view is packed.
         view = np.ndarray(self.shape, kind, data, start, strides)
         return np.ascontiguousarray(view).reshape(self.shape)
 
     def item(self) -> Any:
-        """The single element as a Python number, after whoever writes it."""
+        """The single element as a Python number, after all submitted writers."""
         if self.size != 1:
             raise LaunchError(f"item() is for one element, and shape {self.shape} has {self.size}")
         return self.numpy().item()
 
     def wait(self) -> Tensor:
-        """Block until every submitted writer has completed; raises what one of them raised."""
+        """Block until every submitted writer has completed; raises the failure of one of them."""
         refuse_waiting("tensor.wait()")
         for fence in self._writers():
             fence.stream.wait(fence.count)
         return self._told()
 
     def __await__(self) -> Generator[Any, None, Tensor]:
-        """As `wait`, while the loop goes on."""
+        """As `wait`, without blocking the event loop."""
         for fence in self._writers():
             yield from completed(fence).__await__()
         return self._told()
@@ -210,14 +210,14 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return self
 
     def handle(self, layout: Layout, dtype: type[DType]) -> Tensor:
-        """Another handle on what this one has; for us, who know how it lies."""
+        """Another handle on elements of this one; internal, the layout is not checked."""
         made = Tensor(self.storage, dtype, layout)
         inside = self.region.low <= made.region.low and made.region.high <= self.region.high
         assert inside, "a handle reaches no further than the one it was made of"
         return made
 
     def part(self, place: Place) -> Tensor:
-        """A view that is made once, for as long as there is this handle; for us, who know it."""
+        """A view, made once and cached for the life of this handle; internal, not checked."""
         found = self._parts.get(place)
         if found is None:
             if self._parts is _NO_PARTS:
@@ -229,7 +229,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return Tensor(self.storage, self.dtype, layout)
 
     def clone(self) -> Tensor:
-        """New memory with a copy of the elements as they are now; the copy is submitted here."""
+        """New memory with a copy of the current elements; the copy is submitted here."""
         made = new_tensor(self.device, self.shape, self.dtype, None)
         copy(made, self).submit()
         return made
@@ -238,7 +238,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         """New memory with the elements in another dtype; the conversion is submitted here.
 
         Floats are rounded to the nearest, floats to integers saturate (NaN gives 0), integers keep
-        their low bits, and what is not zero is true: as `astype` does in a kernel.
+        their low bits, and nonzero numbers are true: as `astype` does in a kernel.
         """
         kind = memory_dtype(dtype)
         if kind is self.dtype:
@@ -250,12 +250,12 @@ class Tensor(NotAnArray, Exporting, Cuttings):
     def reshape(self, *shape: int | tuple[int, ...]) -> Tensor:
         """Another handle on the same elements, never a copy; one extent may be -1.
 
-        Refused where strides cannot say it, as for a transposed matrix that would become a line.
+        Refused if no strides describe the new shape, as for a transposed matrix reshaped to a line.
         """
         return self._view(self.layout.reshape(one_by_one(shape)))
 
     def view(self, *shape: int | tuple[int, ...]) -> Tensor:
-        """`reshape`, by the name that PyTorch has for what never copies."""
+        """`reshape` under PyTorch's name for a shape change that never copies."""
         if len(shape) == 1 and isinstance(shape[0], type):
             raise LaunchError(
                 f"`view` gives another shape, not {shape[0].__name__}: `.reinterpret(…)` reads the"
@@ -277,14 +277,14 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return self._view(self.layout.squeeze(axis))
 
     def unsqueeze(self, axis: int) -> Tensor:
-        """A view with one more axis, of one element, at this place."""
+        """A view with one more axis, of one element, at this position."""
         return self._view(self.layout.unsqueeze(axis))
 
     def reinterpret(self, dtype: Any, shape: int | tuple[int, ...] | None = None) -> Tensor:
         """A view of the same bytes as another dtype; without a shape the last axis changes.
 
-        Elements of another size need bytes that lie one behind the other and begin at a multiple
-        of that size. `.astype` converts numbers instead.
+        Elements of another size need contiguous bytes that begin at a multiple of that size.
+        `.astype` converts numbers instead.
         """
         kind = memory_dtype(dtype)
         if (kind is bool_) != (self.dtype is bool_):
@@ -296,7 +296,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return Tensor(self.storage, kind, self.layout.reinterpret(self.itemsize, size, wanted))
 
     def hand_over(self) -> Tensor:
-        """A new handle; this one is refused from now on. What `tw.move` calls."""
+        """A new handle; this one is refused from now on. Called by `tw.move`."""
         with self.device.lock:
             self.device.check_open()
             self.device.settle_deferred()
@@ -309,9 +309,9 @@ class Tensor(NotAnArray, Exporting, Cuttings):
             refuse_move(self.storage, self.region)
             moved, site = Tensor(self.storage, self.dtype, self.layout), user_site()
         kind = self.__class__
-        try:  # behind the lock, at whose end a signal may raise: then the new handle is lost
+        try:  # outside the lock, where a signal handler may raise: then the new handle is lost
             _set(self, "_moved", site)
-            # A swap, so that the check costs nothing on the way.
+            # The class is swapped, so that the check costs nothing before a move.
             _set(self, "__class__", _MovedTensor)
         except BaseException:
             _set(self, "__class__", kind)
@@ -319,7 +319,7 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         return moved
 
     def _holder(self) -> Holder | None:
-        """A built operation that holds this region, also if it is empty."""
+        """A built operation that holds this region; an empty region counts."""
         timeline = self.storage.timeline
         held = timeline.conflict(self.region, writes=True)
         if held is not None and self.device.collect_dropped():
@@ -355,16 +355,16 @@ _set_writing = Tensor.__dict__["_writing"].__set__
 
 
 class _Unsealed(Tensor):
-    """What a handle is while it is made: its fields can be set."""
+    """A handle under construction: its attributes can be set."""
 
     __slots__ = ()
 
-    __setattr__ = object.__setattr__  # type: ignore[assignment] # what Tensor hides
+    __setattr__ = object.__setattr__  # type: ignore[assignment] # undoes the seal of Tensor
     __delattr__ = object.__delattr__  # pyright: ignore[reportAssignmentType] by position
 
 
 class _MovedTensor(Tensor):
-    """What a handle becomes when its tensor is moved away: every use says so."""
+    """A handle whose tensor has been moved away: every use is refused."""
 
     __slots__ = ()
 
@@ -390,14 +390,14 @@ def make_use(tensor: Tensor, writes: bool) -> Use:
 def new_tensor(
     device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
 ) -> Tensor:
-    """A tensor with a storage of its own, which gets bytes when somebody needs them."""
+    """A tensor with a storage of its own, which is allocated at its first use."""
     return tensor_of(find_tensor_template(device, shape, dtype), initialiser)
 
 
 def new_output(template: TensorTemplate) -> Tensor:
-    """A tensor for a launch to write, on memory of the current stream's free list if there is any.
+    """A tensor for a launch to write, on memory of the current stream's free list if it has any.
 
-    Then its address is known, and the launch may be one that was bound to it before.
+    Such a tensor has an address, so that a launch bound to that address before is found again.
     """
     device, dtype, nbytes, label, layout, handle = template
     stream = device.stream if device.current.said else device.default
@@ -414,13 +414,13 @@ def new_output(template: TensorTemplate) -> Tensor:
 
 
 def tensor_of(template: TensorTemplate, initialiser: Initialiser | None = None) -> Tensor:
-    """The same of which everything else is known."""
+    """A tensor with a storage of its own, from a template."""
     device, dtype, nbytes, label, layout, handle = template
     return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, handle)
 
 
 def _serial_of(storage: Storage, spec: TensorSpec, begin: int) -> int:
-    """The number of an address and a spec; another one each time where there are no bytes yet."""
+    """The serial of an address and a spec; without bytes a new one in each call."""
     if storage.is_lazy:
         return next(_serials)
     key = storage.address + begin, spec

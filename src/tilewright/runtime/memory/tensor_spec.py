@@ -1,8 +1,8 @@
-"""What a tensor is like: all that kernels are compiled and launches are checked by.
+"""Tensor specs: the properties that kernels are compiled for and launches are checked by.
 
-Handles come and go, and most are like others before them. So what one is like is an object of its
-own, the same for all that are alike, and launches made before are found by it without looking at
-its parts. Where a tensor lies is no part of it, but for what kernels may rely on.
+Most handles are like earlier ones. Equal handles share one spec object, so plans are found by its
+identity, without comparing its fields. The address is not part of a spec, except for the alignment
+that kernels rely on.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorSpec", "find_spec"]
 
-_KEPT = 4096  # what is like nothing that was seen lately is found by nobody, and looked at again
+_KEPT = 4096  # size of the LRU; a miss makes a new spec, and its launches are planned again
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """Compared by identity: two that are equal may be two after a long time, which is harmless."""
+    """Compared by identity: after an eviction two equal specs may exist, at the cost of a plan."""
 
     dtype: type[DType]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    place: int  # of the first byte, modulo the alignment that kernels are compiled for
+    place: int  # address of the first byte, modulo the alignment that kernels are compiled for
     device: Device
-    is_owned: bool  # its bytes are ours
+    is_owned: bool  # its bytes come from our pools
     is_disjoint: bool  # no two of its elements share bytes
-    tiling: Tiling | None = field(default=None, init=False)  # how one of them was cut last
+    # The last tiling of a handle with this spec.
+    tiling: Tiling | None = field(default=None, init=False)
 
 
 def _make(

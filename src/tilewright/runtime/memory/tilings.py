@@ -1,7 +1,7 @@
-"""How a shape is cut into tiles: checked once, and the same object whenever it is cut like that.
+"""Tilings: a shape cut into tiles, checked once, and shared by all tensors of that shape.
 
-A tiling knows no tensor, so it may be kept: launches that were made before are found by the tiling
-of their outputs. Only offsets of segments make one that is not shared.
+A tiling refers to no tensor, so it is cached: plans are found by the tiling of their outputs. A
+tiling with segments refers to their offsets, and is not shared.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
     "find_tiling",
 ]
 
-_KEPT = 1024  # tilings; with more, all are forgotten and made anew
+_KEPT = 1024  # entries; a full table is cleared
 
 
 class Cuttable(Protocol):
-    """What a partition needs to know of a tensor."""
+    """The part of a tensor that a partition needs."""
 
     @property
     def dtype(self) -> type[DType]:
@@ -41,16 +41,16 @@ class Cuttable(Protocol):
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device of its storage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiling:
     """A shape cut into tiles; None in the tile leaves an axis whole.
 
-    `order` says which axis of the shape each axis of the grid runs along, `~axis` for one along
-    which the blocks of the last tile come first. Of a prefix there may be more tiles than blocks.
-    `segments` are offsets of ragged rows along the first axis, each of which is cut by itself.
+    `order` has, for each axis of the grid, the axis of the shape that it runs along, or `~axis` if
+    the blocks of the last tile come first. A prefix may have more tiles than blocks. `segments` are
+    offsets of ragged rows along the first axis, each of which is cut by itself.
     """
 
     tile: tuple[int | None, ...]
@@ -58,10 +58,10 @@ class Tiling:
     is_prefix: bool
     segments: Cuttable | None
     grid: tuple[int, ...]  # tiles along each axis of the grid
-    only: int | None  # the extent of a tile along the only axis, if that is cut
+    only: int | None  # extent of a tile along the only axis of a shape, if that is cut
 
 
-# Those that have the axes in order and a block for each tile: by the shape and the tile.
+# Tilings with the axes in order and a block for each tile, by shape and tile.
 PLAIN_TILINGS: dict[tuple[tuple[int, ...], tuple[int | None, ...]], Tiling] = {}
 _tilings: dict[tuple[Any, ...], Tiling] = {}  # all
 
@@ -73,7 +73,7 @@ def find_tiling(
     is_prefix: bool,
     segments: Cuttable | None,
 ) -> Tiling:
-    """The tiling of a shape; refuses what cannot be cut."""
+    """The tiling of a shape; refuses an invalid tile, order or segments."""
     if len(tile) != len(shape):
         raise LaunchError(
             f"partition{shown(tile)} has {len(tile)} extents for a tensor of rank"
@@ -149,16 +149,16 @@ def _check_segments(
 
 
 def _most_pieces(rows: int, height: int, segments: int) -> int:
-    """How many pieces the rows make at most, wherever the segments begin and end.
+    """The largest number of pieces, for any offsets of the segments.
 
-    They are disjoint: each row is in one of them at most, and each ends in one piece at most
+    Pieces are disjoint: each row is in one piece at most, and each segment has one piece at most
     that is not full.
     """
     return min(rows, (rows + segments * (height - 1)) // height) if segments > 0 else 0
 
 
 def check_tile(tile: tuple[Any, ...]) -> tuple[int | None, ...]:
-    """The extents of a tile, each a positive integer or None, whatever the tensor."""
+    """The extents of a tile, each a positive integer or None, for any tensor."""
     return tuple(
         None if entry is None else check_positive(f"axis {axis} of the tile", entry)
         for axis, entry in enumerate(tile)
@@ -166,7 +166,7 @@ def check_tile(tile: tuple[Any, ...]) -> tuple[int | None, ...]:
 
 
 def _check_order(order: Any, rank: int) -> tuple[int, ...]:
-    """A permutation of the axes, some of them `~axis`; none given is that in which they stand."""
+    """A permutation of the axes, some of them `~axis`; an empty order is the identity."""
     axes = tuple(range(rank))
     if isinstance(order, tuple) and not len(order):
         return axes

@@ -1,8 +1,8 @@
 """Filling, uploading and downloading contiguous bytes.
 
-`runtime` does no more than this with contents; everything else a tensor can do is a kernel. Host
-buffers are kept by the stream until the copy has completed. They are pinned where that lets the
-caller go on (`backend.stage`).
+`runtime` does no more than this with contents; every other operation on a tensor is a kernel. A
+stream keeps host buffers until the copy has completed. They are pinned if that lets the caller
+continue (`backend.stage`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Fill", "Upload", "download", "host_bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Initialiser: one element everywhere."""
+    """Initialiser: one element, repeated."""
 
     pattern: bytes
 
@@ -38,7 +38,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Initialiser: bytes that were copied when the tensor was made."""
+    """Initialiser: bytes copied when the tensor was made."""
 
     source: Bytes
 
@@ -63,7 +63,7 @@ class _Download:
 
 
 def host_bytes(device: Device, nbytes: int) -> Bytes:
-    """Memory of the host for contents that go to a device."""
+    """Host memory for contents that are uploaded to a device."""
     staged = _staged(device, nbytes)
     return np.empty(nbytes, np.uint8) if staged is None else staged
 
@@ -75,14 +75,14 @@ def _staged(device: Device, nbytes: int) -> Bytes | None:
 
 
 def download(tensor: Handle, label: str) -> Bytes:
-    """The bytes of a tensor's region, after waiting for whoever writes them."""
+    """The bytes of a tensor's region, after all submitted writers."""
     refuse_waiting(label)
     storage, region = tensor.storage, tensor.region
     device, nbytes = storage.device, region.high - region.low
     stream = _nearest_stream(tensor)  # first: a call in the middle of another is refused here
     staged = _staged(device, nbytes)
     if staged is None and device.backend.needs_staging:
-        # The copy will keep this thread, and with it the device's lock: not for what is before it.
+        # The copy blocks this thread under the device's lock, so wait for earlier work without it.
         stream.wait(stream.issued)
     target = np.empty(nbytes, np.uint8) if staged is None else staged
     work = _Download(storage, region.low, target)
@@ -92,7 +92,7 @@ def download(tensor: Handle, label: str) -> Bytes:
 
 
 def _nearest_stream(tensor: Handle) -> Stream:
-    """The stream of the last writer, where no wait is needed; the current one if there are more."""
+    """The stream of the last writers, where no wait is needed; the current one if they differ."""
     storage = tensor.storage
     fences = critical(
         storage.device, "numpy()", storage.timeline.points, tensor.region, writes=False
