@@ -27,7 +27,7 @@ PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "benchmarks" / "README.md",
 )
-PENDING_PAGES = {ROOT / "DESIGN.md"}
+PENDING_PAGES: set[Path] = set()
 BEGINS = re.compile(r"\s*(?:#+|[-*]|\d+\.|\|)\s")
 CLAUSE = re.compile(r"(?:^|[.;:!?]\s+|\n\n)(What(?:ever)?)\s(?!\w+\?)[^?\n]*")
 
