@@ -276,6 +276,27 @@ def test_an_output_that_overlaps_an_input_is_refused(is_torch, on_the_cpu):
     assert set(ran) == {"add"}
 
 
+@pytest.mark.parametrize("is_function", [False, True])
+def test_torch_inputs_that_overlap_are_both_held(is_function, on_the_cpu):
+    """The second one comes to the range of the first, whose launches are over, in the same call."""
+    torch = pytest.importorskip("torch")
+    whole, y, z = torch.from_numpy(drawn(0, 5 * SIZE)), *(torch.zeros(SIZE) for _ in range(2))
+
+    def call(x, y):
+        return add(x, y, out=z) if is_function else added(tw.partition(z, TILE), x, y)
+
+    first = whole[:SIZE]
+    for _ in range(KNOWN + 1):
+        call(first, y).sync()
+    for at in range(8, 24, 4):
+        operation = call(first, whole[at : at + SIZE])
+        for low, high in ((0, 4), (at + SIZE - 4, at + SIZE)):
+            with pytest.raises(tw.BorrowError, match=r"holds [xy] for reading"):
+                tw.fill(tw.from_dlpack(whole[low:high]), 1.0)
+        operation.sync()
+        np.testing.assert_array_equal(z.numpy(), (first + whole[at : at + SIZE]).numpy())
+
+
 def test_inputs_that_overlap_run_the_body():
     whole = tw.from_numpy(drawn(0, 2 * SIZE))
     learn(add, *tensors(0, 1))

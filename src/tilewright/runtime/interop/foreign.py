@@ -105,13 +105,13 @@ class ForeignStorage(Storage):
         self._allocation = place.allocation
         self.join_group()
 
-    def join_group(self) -> None:
+    def join_group(self, *, forgets: bool = True) -> None:
         """Share the timeline of all memory that this range can overlap."""
         region = self.origin.template.region
         if region.low == region.high:
             self.timeline = Group(self.device, 0, 0)
         else:
-            RANGES.join(self, region.low, region.high)
+            RANGES.join(self, region.low, region.high, forgets=forgets)
         self._begin()
 
     def _begin(self) -> None:
@@ -124,9 +124,12 @@ class ForeignStorage(Storage):
                 timeline.stream = stream
 
     def find_timeline(self) -> Timeline:
-        """The timeline of the range; its group may have ended since the last use."""
+        """The timeline of the range; its group may have ended since the last use.
+
+        Other groups that are over stay: they may be those of other arrays of the same operation.
+        """
         if self.timeline.is_ended:
-            self.join_group()
+            self.join_group(forgets=False)
         return self.timeline
 
     def shares_memory(self, other: Storage) -> bool:

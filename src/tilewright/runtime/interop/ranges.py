@@ -175,16 +175,19 @@ class _Ranges:
             self._lows: list[int] = []
             self._remembered: dict[Device, _Remembered] = {}
 
-    def join(self, member: RangeMember, low: int, high: int) -> None:
-        """Give a storage the group of its range, which may bridge several, or a new one."""
+    def join(self, member: RangeMember, low: int, high: int, *, forgets: bool = True) -> None:
+        """Give a storage the group of its range, which may bridge several, or a new one.
+
+        Groups that are over are forgotten by default: else few would be left, all of them large.
+        """
         with self._lock:
-            found = self._meet(member, low, high)
+            found = self._meet(member, low, high, forgets=forgets)
             found.admit(member)
             member.timeline = found
 
-    def _meet(self, member: RangeMember, low: int, high: int) -> Group:
+    def _meet(self, member: RangeMember, low: int, high: int, *, forgets: bool) -> Group:
         first, last = self._overlapping(low, high)
-        if first != last:
+        if first != last and forgets:
             last = self._drop_over(member.device, low, high, slice(first, last))
         if first != last:
             return self._joined(member, range(low, high), slice(first, last))
