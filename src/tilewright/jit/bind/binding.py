@@ -1,6 +1,6 @@
-"""What one call of a kernel says, as data: tensors, tiles, constants, scalars, the grid.
+"""A binding: the arguments of one call as data, by the parameters of the signature.
 
-`bind_launch` fills it in, through a module for each subject.
+`bind_launch` fills it in; each kind of argument has its own module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Binding", "described", "refused"]
 
 @dataclass
 class Binding:
-    """What a call says: tensors, tiles, constants, scalars, and how many blocks run."""
+    """Tensors, tiles, constants and scalars of a call, and the grid that follows from them."""
 
     signature: Signature
     hints: KernelHints = field(default_factory=KernelHints)
@@ -35,34 +35,34 @@ class Binding:
     dtypes: dict[type[DType], type[DType]] = field(default_factory=dict)
     walked: dict[str, PersistentPartition] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
-    descending: tuple[int, ...] = ()  # axes of the grid along which the last place comes first
-    is_grid_given: bool = False  # by the call, since no output has one
+    descending: tuple[int, ...] = ()  # grid axes that are traversed from their end
+    is_grid_given: bool = False  # by the call, because no output defines the grid
     blocks: int = 0
 
     @property
     def written(self) -> frozenset[str]:
-        """The tensors that the kernel may write to."""
+        """Names of the tensors that the kernel may write."""
         outputs = {param.name for param in self.signature.outputs}
         return frozenset(outputs | {param.name for param in self.signature.pointers})
 
     @property
     def device(self) -> Device:
-        """Where the launch runs: where its tensors are, or where new ones would be."""
+        """The device of the launch: that of its tensors; without tensors the current one."""
         tensor = next(iter(self.tensors.values()), None)
         return current_device() if tensor is None else tensor.device
 
     def dtype(self, declared: type[DType]) -> type[DType]:
-        """A declared dtype with placeholders filled in."""
+        """Resolve a declared dtype, which may be a placeholder."""
         return self.dtypes.get(declared, declared)
 
 
 def refused(binding: Binding, name: str, text: str) -> LaunchError:
-    """The refusal of an argument."""
+    """Make the exception that refuses an argument."""
     return LaunchError(f"`{name}` of kernel `{binding.signature.kernel}` {text}")
 
 
 def described(value: Any) -> str:
-    """An argument, for people."""
+    """Describe an argument in a message."""
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype.label} with shape {value.shape}"
     if isinstance(value, HostPartition):

@@ -1,4 +1,4 @@
-"""Numbers and constants of a call, converted once, as keys and launches hold them."""
+"""Conversion of scalars and constants to the exact values that keys and launches hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["constant_of", "exact_number", "type_name"]
 
 
 def constant_of(kind: type, value: Any) -> Any:
-    """The value as a specialisation holds it; raises `TypeError` for one of another type."""
+    """Convert a constant to its form in a specialisation; raises `TypeError` for another type."""
     if issubclass(kind, Enum):
         if not isinstance(value, kind):
             raise TypeError
@@ -25,12 +25,12 @@ def constant_of(kind: type, value: Any) -> Any:
 
 
 def type_name(kind: type) -> str:
-    """What a message calls the type of a constant."""
+    """The name of a constant's type in messages."""
     return {"Callable": "function"}.get(kind.__name__, kind.__name__)
 
 
 def exact_number(value: Any) -> int | float | None:
-    """The number that an object is, of Python's own types; None if it is none."""
+    """Convert a number to Python's exact `bool`, `int` or `float`; None for any other object."""
     kind = type(value)
     if issubclass(kind, np.generic):
         return _exact_of_numpy(value)
@@ -39,11 +39,11 @@ def exact_number(value: Any) -> int | float | None:
 
 
 def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
-    """The same of a scalar of NumPy or ml_dtypes: dates, spans of time and texts are none."""
+    """Convert a scalar of NumPy or ml_dtypes; None for dates, time spans and strings."""
     dtype = dtype_of_numpy(value.dtype)
-    if dtype is None and value.dtype.kind != "f":  # of which some are wider than any of ours
+    if dtype is None and value.dtype.kind != "f":  # long doubles are floats without a dtype of ours
         return None
-    item = np.asarray(value).item()  # of a subclass's own `item` nothing is asked
+    item = np.asarray(value).item()  # bypasses an `item` that a subclass overrides
     return item if type(item) in (bool, int, float) else narrowed(item)
 
 
@@ -69,7 +69,7 @@ def _float(value: Any) -> ExactFloat:
 def _string(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    return str.__str__(value)  # a subclass may show itself otherwise
+    return str.__str__(value)  # bypasses a `__str__` that a subclass overrides
 
 
 def _dtype(value: Any) -> type[DType]:

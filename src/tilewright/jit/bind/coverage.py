@@ -1,8 +1,9 @@
-"""Which outputs a kernel overwrites completely, so that their old contents do not matter.
+"""Coverage analysis: outputs that a launch overwrites completely, so old contents are dead.
 
-A `Mut` is when its whole piece is stored at the top level of the kernel, a `Mapped` when its tile
-is at the top level of a walk of all of it; a read of the output undoes it, and so does a way past
-the store (`return`, `break`, `continue`). Anything else counts as partial.
+A `Mut` is covered if its whole piece is stored at the top level of the kernel, a `Mapped` if its
+tile is stored at the top level of a walk over the whole output. The output is not covered if the
+kernel reads it, or if control flow may bypass the store (`return`, `break`, `continue`). The
+analysis is conservative: every other output counts as partially written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["whole_outputs"]
 def whole_outputs(
     function: Function, signature: Signature, specialization: Specialization
 ) -> frozenset[str]:
-    """The outputs whose every element a launch writes before anybody could read it."""
+    """The outputs whose every element a launch writes, and none of which it reads."""
     defined = definitions(function)
     roots = MemoryRoots(defined)
     pairs = tuple(zip(signature.tensors, specialization.tensors, strict=True))
@@ -48,7 +49,7 @@ def whole_outputs(
 
 
 def _until_left(ops: Iterable[Op]) -> Iterator[Op]:
-    """The ops of a block that run whenever it does: those before a branch that may leave it."""
+    """The ops of a block that always execute: those before the first op that may leave it."""
     for op in ops:
         if any(isinstance(inner, Break | Continue | Return) for inner in _ways_out(op)):
             return
@@ -56,7 +57,7 @@ def _until_left(ops: Iterable[Op]) -> Iterator[Op]:
 
 
 def _ways_out(op: Op) -> Iterator[Op]:
-    """The ops inside a branch or a loop that may end what is around it."""
+    """The ops nested in a branch or a loop that may leave the enclosing block."""
     for inner in nested_ops(op):
         if isinstance(op, If) or isinstance(inner, Return):
             yield inner
@@ -68,7 +69,7 @@ def _stored(
     tiles: dict[str, tuple[int | None, ...]],
     is_moved: Callable[[Value], bool],
 ) -> set[str]:
-    """What is stored at the block's own place: an index that was added to may lead elsewhere."""
+    """The outputs stored at the block's own index; an index with an addition may be another one."""
     found: set[str] = set()
     for op in ops:
         if isinstance(op, StoreView) and not any(map(is_moved, op.index)):

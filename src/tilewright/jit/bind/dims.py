@@ -1,4 +1,4 @@
-"""One device for all tensors, and one value for each dim wherever the signature names it."""
+"""Consistency of a binding: all tensors are on one device, and each dim has one value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["bind_static_dims", "check_devices", "check_extents", "rules_for_exte
 
 
 def check_devices(binding: Binding) -> None:
-    """All tensors of a launch live in one place."""
+    """Refuse tensors on different devices."""
     device = binding.device
     for name, tensor in binding.tensors.items():
         if tensor.device is not device:
@@ -27,7 +27,7 @@ def check_devices(binding: Binding) -> None:
 
 
 def bind_static_dims(binding: Binding) -> None:
-    """A dim of an output is the extent of its tile, the same wherever it stands."""
+    """Bind the dims of outputs to the extents of their tiles; each dim has one value in a call."""
     for param in binding.signature.cut_outputs:
         tile = binding.tiles[param.name]
         for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
@@ -48,7 +48,7 @@ def bind_static_dims(binding: Binding) -> None:
 
 
 def _check_whole_axis(binding: Binding, param: TensorParam, axis: int, extent: int | None) -> None:
-    """An axis is owned whole where the annotation says so, and nowhere else."""
+    """Require that an axis is uncut exactly where the annotation has `tw.All`."""
     dim = param.dims[axis]
     if dim is None and extent is not None:
         raise refused(
@@ -66,7 +66,7 @@ def _check_whole_axis(binding: Binding, param: TensorParam, axis: int, extent: i
 
 
 def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
-    """The extent of an axis that the kernel cuts itself, into tiles of any size."""
+    """The extent of an axis that the kernel may cut into tiles of any size; bounded for that."""
     extent = binding.tensors[param.name].shape[axis]
     if extent > MAX_WHOLE_EXTENT:
         raise refused(
@@ -80,7 +80,7 @@ def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
 def rules_for_extents(
     signature: Signature, constants: Mapping[str, Any], text_of: Callable[[LaunchTerm], str]
 ) -> Iterator[str]:
-    """What `check_extents` and whole axes ask of extents, as Python text."""
+    """The conditions of `check_extents` and of whole axes as Python expressions."""
     for output in signature.cut_outputs:
         for axis, dim in enumerate(output.dims):
             if dim is None:
@@ -97,7 +97,7 @@ def rules_for_extents(
 
 
 def check_extents(binding: Binding) -> None:
-    """An extent that has a name is fixed, static, or one value for every axis that names it."""
+    """Check the extent of every axis with a dim: a literal, or one value for each name."""
     homes = binding.signature.homes
     for param, axis, dim in binding.signature.named_axes():
         extent = _reachable_extent(binding, param, axis)

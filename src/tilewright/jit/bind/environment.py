@@ -1,4 +1,4 @@
-"""The numbers of one launch by the names the compiler knows them by."""
+"""Launch terms evaluated for one launch: extents, strides, counts, scalars and the grid."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ __all__ = ["Laid", "LaunchEnvironment", "Numbers", "launch_number"]
 
 
 class Laid(Protocol):
-    """How a tensor lies, and where."""
+    """A tensor's layout and address."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents."""
+        """Extents, by axis."""
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours."""
+        """Strides in elements, by axis."""
 
     @property
     def address(self) -> int:
-        """Where the first element lies."""
+        """The address of the first element."""
 
 
 class Numbers(Protocol):
-    """What is known of a launch: a binding, or what was kept of one."""
+    """The arguments and the grid of a launch: a binding, or the part of it that a plan has."""
 
     @property
     def tensors(self) -> Mapping[str, Laid]:
-        """The tensors by name."""
+        """Tensors by parameter name."""
 
     @property
     def scalars(self) -> Mapping[str, int | float]:
-        """The scalars by name."""
+        """Scalars by parameter name."""
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Blocks along each axis."""
+        """The number of blocks along each grid axis."""
 
     @property
     def blocks(self) -> int:
-        """All blocks."""
+        """The number of blocks in all."""
 
 
 class LaunchEnvironment(Mapping[LaunchTerm, int]):
-    """Extents, strides, counts, scalars and the number of blocks, looked up when asked for."""
+    """A lazy mapping from launch terms to their values in one launch."""
 
     def __init__(self, binding: Numbers) -> None:
         self._binding = binding
@@ -81,7 +81,7 @@ class LaunchEnvironment(Mapping[LaunchTerm, int]):
 
 
 def launch_number(binding: Numbers, term: LaunchTerm) -> int | float:
-    """What a term is in one launch; addresses are known when all bytes are allocated."""
+    """The value of a term in one launch; an address needs allocated memory."""
     return _VALUES[type(term)](binding, term)
 
 

@@ -1,4 +1,4 @@
-"""Tells of parameters whose extents tie to nothing, once for each kernel."""
+"""The warning about parameters with untied extents, once for each kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ExtentTeller"]
 
 
 class ExtentTeller:
-    """What is told of one kernel, whatever it is compiled for; those with other hints share it."""
+    """The warning of one kernel; its specialisations and its copies with other hints share it."""
 
     __slots__ = ("_has_told",)
 
@@ -22,7 +22,7 @@ class ExtentTeller:
     def tell(
         self, source: SourceFunction, signature: Signature, untied: tuple[tuple[str, str], ...]
     ) -> None:
-        """Warn of the outputs, and of inputs beside outputs that are tied, at the first line."""
+        """Warn about untied outputs, and about untied inputs next to tied outputs."""
         if not untied or self._has_told:
             return
         written = {param.name for param in signature.cut_outputs}
@@ -38,7 +38,8 @@ class ExtentTeller:
         text = f"kernel `{source.name}`: {'; '.join(texts)}"
         line = _line_of(source, untied[0][0])
         warnings.warn_explicit(text, ExtentWarning, source.file.path, line)
-        self._has_told = True  # if it was raised, it is raised again
+        # Set last: a filter may raise the warning, and then the next launch raises it again.
+        self._has_told = True
 
 
 def _told(untied: list[tuple[str, str]], others: str, loss: str) -> str:

@@ -1,7 +1,7 @@
-"""The logical grid of a launch: how many blocks run, and which piece of each output is whose.
+"""The logical grid of a launch: its number of blocks, and the piece of each output they own.
 
-Outputs with one piece for each block (`Mut`, unless cut with `prefix=True`) define it and have to
-agree. Where there is none the call gives it, or the walked outputs say how many blocks share them.
+Outputs with one piece for each block (`Mut`, unless cut with `prefix=True`) define the grid and
+must agree. Without such an output the grid comes from the call, or from the walked outputs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tilewright.runtime.memory.partition import HostPartition
 
 __all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
 
-# Blocks are launched as a line, numbered in 32 bits.
+# The device launches a one-dimensional grid, whose block numbers have 32 bits.
 MAX_BLOCKS = 2**31 - 1
 
 Extents = tuple[int, ...]
 
 
 def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
-    """The extents of `k.grid(…)`: at least one, none negative."""
+    """Check the extents of `k.grid(…)`: at least one extent, none negative."""
     given = ", ".join(map(shown, extents))
     if not extents:
         raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
@@ -38,7 +38,7 @@ def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
 
 
 def choose_grid(binding: Binding, given: Extents | None) -> None:
-    """How many blocks run, and how they are numbered; `given` is what the call says about it."""
+    """Choose the grid and the block numbering; `given` is the grid of the call, if it has one."""
     exact = {name: part.grid for name, part in _pieces(binding) if not part.is_prefix}
     if exact:
         binding.grid = _common_grid(binding, exact, given)
@@ -55,7 +55,7 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
 
 
 def _check_number(binding: Binding, exact: Iterable[str]) -> None:
-    """A launch has fewer blocks than 2**31, whatever asks for them."""
+    """Refuse a launch of 2**31 blocks or more, wherever the number comes from."""
     if binding.blocks <= MAX_BLOCKS:
         return
     kernel, blocks = binding.signature.kernel, shown(binding.blocks)
@@ -72,9 +72,9 @@ def _check_number(binding: Binding, exact: Iterable[str]) -> None:
 
 
 def common_grid(partitions: Iterable[HostPartition]) -> Extents | None:
-    """The grid of a launch whose outputs all have one piece for each block and the same grid.
+    """The grid of a launch all of whose outputs have one piece for each block, and equal grids.
 
-    None where there is more to look at.
+    None in every other case, which `choose_grid` handles.
     """
     found: Extents | None = None
     for cut in partitions:
@@ -94,7 +94,7 @@ def _pieces(binding: Binding) -> Iterator[tuple[str, HostPartition]]:
 
 
 def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | None) -> Extents:
-    """The grid that all of them have."""
+    """The common grid of the outputs with one piece for each block."""
     first, *others = exact
     for name in others:
         if not _are_equal(exact[name], exact[first]):
@@ -113,7 +113,7 @@ def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | N
 
 
 def _are_equal(left: Extents, right: Extents) -> bool:
-    """Whether two grids are the same; trailing axes with a single step do not count."""
+    """Whether two grids are equal up to trailing axes of extent one."""
     rank = max(len(left), len(right))
     return _padded(left, rank) == _padded(right, rank)
 
@@ -122,11 +122,11 @@ def _padded(grid: Extents, rank: int) -> Extents:
     return (*grid, *(1,) * (rank - len(grid)))
 
 
-# --- outputs with at least one --------------------------------------------------------------------
+# --- outputs with at least one piece for each block -----------------------------------------------
 
 
 def _check_prefixes(binding: Binding) -> None:
-    """Every block has a piece of an output of which only a prefix is written."""
+    """Refuse a grid with more blocks than an output with `prefix=True` has pieces."""
     for name, part in _pieces(binding):
         if not part.is_prefix:
             continue
@@ -141,11 +141,11 @@ def _check_prefixes(binding: Binding) -> None:
                 )  # fmt: skip
 
 
-# --- outputs that are walked ----------------------------------------------------------------------
+# --- walked outputs -------------------------------------------------------------------------------
 
 
 def _walking_blocks(binding: Binding) -> int:
-    """Blocks where only walked outputs say how many there are."""
+    """The number of blocks of a launch all of whose outputs are walked."""
     if not binding.walked:
         name = binding.signature.kernel
         raise LaunchError(
@@ -153,12 +153,12 @@ def _walking_blocks(binding: Binding) -> int:
             f"how many run: launch it as `{name}.grid(n)(…)`"
         )
     limit = _block_limit(binding)
-    # All outputs are walked by the same blocks: where one has fewer tiles, some have none of it.
+    # The same blocks walk all outputs: some blocks have no tile of an output with fewer tiles.
     return max(walked.blocks(limit) for walked in binding.walked.values())
 
 
 def _block_limit(binding: Binding) -> int:
-    """The number of blocks that the call asks for, or else what fits the device at once."""
+    """The number of blocks that the call requests, by default as many as are resident at once."""
     given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
     hints = binding.hints.of(binding.device.target)
     limit = binding.device.backend.resident_blocks(hints.occupancy or 1, hints.num_ctas or 1)
@@ -175,7 +175,7 @@ def _block_limit(binding: Binding) -> int:
 
 
 def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
-    """Where something else says how many blocks run, a walk may not ask for fewer."""
+    """Refuse a walk with fewer blocks than the grid, if another argument defines the grid."""
     owner = next((f"`{name}` has" for name in exact), "the launch has")
     for name, walked in binding.walked.items():
         if walked.max_blocks is not None and walked.max_blocks < binding.blocks:

@@ -1,7 +1,7 @@
-"""Constants that a call need not give, because the extent of a tensor is the same number.
+"""Inferred constants: a call may omit a constant that is also a dim of a tensor.
 
-A keyword `N: Const[int]` without a default, which is also a dim of an axis, takes its extent
-where the call leaves it out. The kernel is then specialised on it, like on one that was given.
+A keyword `N: Const[int]` without a default, which is also a dim of an axis, is by default the
+extent of that axis. The specialisation is that of a call with the same constant given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["INFERRED", "Inferred", "infer_constants", "inferable", "results_of",
 
 
 class Inferred:
-    """Stands for a constant that a call leaves out; all of them are the same."""
+    """The type of the placeholder for an omitted constant."""
 
     __slots__ = ()
 
@@ -25,12 +25,12 @@ class Inferred:
         return "the extent of a tensor"
 
 
-# The one there is.
+# The only instance.
 INFERRED = Inferred()
 
 
 def inferable(signature: Signature, call: inspect.Signature) -> Mapping[str, tuple[str, int]]:
-    """The constants that an extent gives, each with the parameter and axis that it is read off."""
+    """The constants that can be inferred, each with the parameter and axis of its extent."""
     left_out = {
         param.name
         for param in signature.constants
@@ -49,7 +49,7 @@ def _is_open(parameter: inspect.Parameter) -> bool:
 
 
 def with_inferred(signature: Signature, call: inspect.Signature) -> inspect.Signature:
-    """The signature of a call in which constants that an extent gives may be left out."""
+    """The Python signature in which inferable constants have a default."""
     known = inferable(signature, call)
     return call.replace(
         parameters=[
@@ -60,14 +60,14 @@ def with_inferred(signature: Signature, call: inspect.Signature) -> inspect.Sign
 
 
 def infer_constants(binding: Binding, call: inspect.Signature) -> None:
-    """Give the constants that were left out their values; all tensors are bound."""
+    """Set the omitted constants from the extents of the bound tensors."""
     for name, (param, axis) in inferable(binding.signature, call).items():
         if name not in binding.constants:
             binding.constants[name] = binding.tensors[param].shape[axis]
 
 
 def results_of(binding: Binding, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call as its operation gives them back: constants are numbers."""
+    """The results of a call's operation: its arguments, with inferred constants as numbers."""
     return tuple(
         binding.constants[name] if value is INFERRED else value for name, value in arguments.items()
     )

@@ -1,8 +1,8 @@
-"""The arguments of one call, matched to the kernel's signature and checked against it.
+"""Binding of a call: its arguments are matched to the kernel's signature and checked.
 
-Everything that needs no compiler is refused here, cheapest first: kinds, ranks, dtypes, devices,
-dims, partitions, the grid, overlaps. Nothing is allocated or borrowed. Assumes a signature that was
-read without an error; what the compiler derives is checked later, by `launch`.
+All refusals that need no compiler are here, cheapest first: kinds, ranks, dtypes, devices, dims,
+partitions, the grid, overlaps. Binding allocates and borrows nothing. The signature is valid;
+launch checks, which the compiler derives, are evaluated later by `launch`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def bind_launch(
     grid: tuple[int, ...] | None = None,
     hints: KernelHints | None = None,
 ) -> Binding:
-    """Check a call's arguments; raises `LaunchError` with the argument's name and the way out."""
+    """Bind a call's arguments; raises `LaunchError` with the argument's name and the way out."""
     binding = Binding(signature, hints or KernelHints())
     params: tuple[Any, ...] = (
         *signature.tensors, *signature.pointers, *signature.numbers, *signature.constants
@@ -56,7 +56,7 @@ def bind_launch(
 
 
 def _check_overlap(binding: Binding) -> None:
-    """Outputs share memory with nothing; why is told before the compiler runs for it."""
+    """Refuse outputs that share memory with other arguments, before the compiler runs."""
     written = binding.written
     accesses = (
         Access(tensor, Mode.UPDATE if name in written else Mode.READ, name)
@@ -66,7 +66,7 @@ def _check_overlap(binding: Binding) -> None:
 
 
 def bind_arguments(binding: Binding, params: Iterable[Any], call: inspect.BoundArguments) -> None:
-    """Check arguments one by one; tensors come first, since they say what a placeholder is."""
+    """Bind arguments one by one, tensors first, because they resolve dtype placeholders."""
     for param in params:
         value = call.arguments[param.name]
         if value is not INFERRED:

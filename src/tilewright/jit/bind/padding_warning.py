@@ -1,4 +1,4 @@
-"""Tells of padding that takes part in a reduction, once a launch has some."""
+"""The warning about padding that takes part in a reduction of a launch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["warn_of_padding"]
 
 
 def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
-    """Warn of every reduction that padding takes part in, at its line; whether any was.
+    """Warn about every reduction over padding, at its line; return whether there is one.
 
-    A launch that warns is not planned, so that the next one like it warns as well.
+    A launch that warns gets no plan, so the next call with its key warns as well.
     """
     if not facts.padded or binding.blocks == 0:
         return False

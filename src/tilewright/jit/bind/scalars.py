@@ -1,7 +1,7 @@
-"""Scalar arguments and constants: of the right type and in range.
+"""Scalar arguments and constants: type and range checks.
 
-Each is converted once, to an exact `bool`, `int` or `float`: that is what launch checks read, what
-tables are keyed by and what is packed. The object itself is not looked at again.
+Each argument is converted once, to an exact `bool`, `int` or `float`. Launch checks, keys and
+packed parameters use the converted value, never the object itself.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Unfit", "bind_const", "bind_group", "bind_scalar", "number_of"]
 
 
 class Unfit(Exception):
-    """A value that is no scalar of a dtype; says why."""
+    """A value that is no scalar of a dtype, with the reason."""
 
 
 def number_of(value: Any, dtype: type[DType]) -> int | float:
-    """A number passed at launch, held to its dtype's range; raises `Unfit`."""
+    """Convert a scalar argument and check it against its dtype's range; raises `Unfit`."""
     number = exact_number(value)
     kind = type(number)
     is_bool, is_integer = dtype is bool_, dtype.element.is_integer
@@ -37,7 +37,7 @@ def number_of(value: Any, dtype: type[DType]) -> int | float:
 
 
 def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
-    """A number passed at launch."""
+    """Bind a scalar argument."""
     try:
         binding.scalars[param.name] = number_of(value, binding.dtype(param.dtype))
     except Unfit as error:
@@ -45,7 +45,7 @@ def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
 
 
 def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:
-    """A tuple or a dataclass of numbers, each of them checked by itself."""
+    """Bind a tuple or a dataclass of scalars, each by itself."""
     names = param.field_names
     kind: Any = param.kind
     if not isinstance(value, kind):
@@ -62,7 +62,7 @@ def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:
 
 
 def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
-    """A value that the kernel is compiled for."""
+    """Bind a constant, which is part of the specialisation."""
     try:
         binding.constants[param.name] = constant_of(param.type, value)
     except (TypeError, OverflowError):

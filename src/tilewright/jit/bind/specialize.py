@@ -1,4 +1,4 @@
-"""From the tensors of a call to what the compiler may rely on: strides, divisibility, widths."""
+"""The specialisation of a call: the properties of its tensors that the compiler relies on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["LARGEST_DIVISOR", "divisor", "extent_divisors", "specialize"]
 
-LARGEST_DIVISOR = 16  # what TMA and vector loads need; more would only split the cache
+LARGEST_DIVISOR = 16  # suffices for TMA and vector loads; a larger one would only add keys
 
 
 def specialize(binding: Binding) -> Specialization:
-    """The specialisation that a call needs. It never depends on sizes."""
+    """The specialisation of a call; it has no extent in it."""
     signature, target = binding.signature, binding.device.target
     return Specialization(
         tensors=tuple(_tensor_spec(binding, param) for param in signature.tensors),
@@ -62,7 +62,7 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpecialization:
 
 
 def _plain_spec(tensor: Tensor) -> TensorSpecialization:
-    """What is known of any tensor."""
+    """The properties that every tensor has, cut or not."""
     wide = any(stride > MAX_EXTENT for stride in tensor.strides)
     runs_along = _unit_strides(tensor)
     return TensorSpecialization(
@@ -77,27 +77,27 @@ def _plain_spec(tensor: Tensor) -> TensorSpecialization:
 
 
 def _unit_strides(tensor: Tensor) -> tuple[bool, ...]:
-    """The last axis with stride one, if there is one: the axis along which memory runs."""
+    """Mark the last axis with stride one, the contiguous axis, if there is one."""
     axes = [axis for axis, stride in enumerate(tensor.strides) if stride == 1]
     return tuple(bool(axes) and axis == axes[-1] for axis in range(tensor.ndim))
 
 
 def _last_element(tensor: Tensor) -> int:
-    """How far the last element is from the first."""
+    """The offset of the last element from the first, in elements."""
     ends = zip(tensor.shape, tensor.strides, strict=True)
     return sum((extent - 1) * stride for extent, stride in ends)
 
 
 def extent_divisors(shape: Iterable[int], runs_along: Iterable[bool]) -> tuple[int, ...]:
-    """What is known of extents: whether vectors fill the axis along which memory runs.
+    """The divisors of extents: only that of the contiguous axis, where vectors may fill the axis.
 
-    Machine code is the same whatever divides the others, and a program for each number of rows that
-    has another divisor would only be compiled more often.
+    Machine code does not depend on the divisors of the other extents, so a specialisation by them
+    would only add compilations.
     """
     axes = zip(shape, runs_along, strict=True)
     return tuple(divisor(extent) if is_along else 1 for extent, is_along in axes)
 
 
 def divisor(number: int) -> int:
-    """The largest power of two up to 16 that divides a number; zero counts as divisible."""
+    """The largest power of two up to 16 that divides a number; zero is divisible by 16."""
     return min(number & -number, LARGEST_DIVISOR) if number else LARGEST_DIVISOR

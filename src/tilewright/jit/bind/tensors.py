@@ -1,4 +1,4 @@
-"""Tensor arguments: of the right kind, rank and dtype, outputs cut into pieces."""
+"""Tensor arguments: checks of kind, rank and dtype, and of the tilings of outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["bind_accum", "bind_mapped", "bind_mut", "bind_pointer", "bind_ref"]
 
 
 def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
-    """A read-only tensor."""
+    """Bind a read-only tensor."""
     if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(
             binding, param.name,
@@ -34,7 +34,7 @@ def bind_ref(binding: Binding, param: RefParam, value: Any) -> None:
 
 
 def bind_accum(binding: Binding, param: AccumParam, value: Any) -> None:
-    """A tensor that every block accumulates into."""
+    """Bind a tensor that every block accumulates into."""
     if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(
             binding, param.name,
@@ -44,7 +44,7 @@ def bind_accum(binding: Binding, param: AccumParam, value: Any) -> None:
 
 
 def bind_mut(binding: Binding, param: MutParam, value: Any) -> None:
-    """An output of which each block owns a piece: a plain partition."""
+    """Bind an output with one piece for each block, which is a plain partition."""
     if isinstance(value, PersistentPartition):
         raise refused(
             binding, param.name,
@@ -57,7 +57,7 @@ def bind_mut(binding: Binding, param: MutParam, value: Any) -> None:
 
 
 def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
-    """An output that is walked: a persistent partition."""
+    """Bind a walked output, which is a persistent partition."""
     if not isinstance(value, PersistentPartition):
         raise _unpartitioned(binding, param, value, ".persistent()")
     _bind_tensor(binding, param, value.tensor)
@@ -74,7 +74,7 @@ def bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
 
 
 def _unpartitioned(binding: Binding, param: TensorParam, value: Any, ending: str) -> LaunchError:
-    tile = ", ".join(map(str, param.dims))  # a whole axis is None to the host
+    tile = ", ".join(map(str, param.dims))  # None for a whole axis, as `partition` takes it
     kind = "Mapped" if ending else "Mut"
     cut = f"{param.name}.partition({tile})"
     if not isinstance(value, (HostPartition, Tensor)) and is_array(value):
@@ -100,7 +100,7 @@ def _bind_tensor(binding: Binding, param: TensorParam, value: Any) -> None:
 
 
 def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
-    """A tensor on the memory of another library's array; None if it is no array."""
+    """Wrap an array of another library; None for any other object."""
     try:
         return as_tensor(value)
     except LaunchError as error:
@@ -108,7 +108,7 @@ def _foreign(binding: Binding, name: str, value: Any) -> Tensor | None:
 
 
 def bind_pointer(binding: Binding, param: PointerParam, value: Any) -> None:
-    """A pointer is that of a tensor's first element: the launch borrows the tensor for writing."""
+    """Bind a pointer to a tensor's first element; the launch borrows the tensor for writing."""
     if isinstance(value, (HostPartition, PersistentPartition)):
         raise refused(binding, param.name, "is a pointer (Ptr): pass the tensor, not a partition")
     tensor = value if type(value) is Tensor else _foreign(binding, param.name, value)

@@ -1,11 +1,11 @@
-"""Outputs and inputs whose extents tie to nothing, though one index finds places of both.
+"""Untied extents: axes of outputs and inputs that share an index but have independent extents.
 
-A block's place along an axis of an output is a number from 0 to below the axis's tiles. Where that
-very number indexes an axis of an input, the two axes belong together; if nothing says so, a launch
-with an output that is too small leaves out the end of the input, and one with an output that is a
-little too large writes padding behind it. An axis is tied by its `Cut`, by `load_like` and by any
-`tw.require` about its extent. Where an output is tied to one input and another is read at the same
-places, the other input ties to nothing: a smaller one is read as padding.
+The index of a block along an axis of an output ranges over the tiles of that axis. If the same
+index addresses an axis of an input, the two extents should agree. Without a rule that ties them, an
+output that is too small leaves out the end of the input, and an output that is a little too large
+gets padding at its end. `Cut`, `load_like` and every `tw.require` about an extent tie an axis. If
+an output is tied to one input and a second input is read at the same index, the second input is
+untied: a smaller one is read as padding.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ _SAME_NUMBER = (Conversion, ReadAs, Reshape, Broadcast)
 
 @dataclass(frozen=True)
 class _ExtentRead:
-    """An axis of an input, and how it is cut where it is read."""
+    """An axis of an input, and the tile of a read along it."""
 
     param: RefParam
     axis: int
     tile: int
-    is_plain: bool  # tiles lie side by side
-    is_masked: bool = False  # a place outside reads padding, and is not refused
+    is_plain: bool  # tiles are adjacent
+    is_masked: bool = False  # an index out of bounds reads padding instead of failing
 
     @property
     def may_be_padded(self) -> bool:
-        """Whether a launch reads beyond the axis without a refusal: single elements are checked."""
+        """Whether a read beyond the axis gives padding; reads of single elements are checked."""
         return self.is_masked or self.tile > 1
 
     @property
     def extent(self) -> str:
-        """What the signature calls it."""
+        """The extent as an annotation names it."""
         dim = self.param.dims[self.axis]
         return f"Literal[{dim}]" if isinstance(dim, int) else str(dim)
 
@@ -71,7 +71,7 @@ def untied_extents(
     specialization: Specialization,
     checks: tuple[LaunchCheck, ...],
 ) -> tuple[tuple[str, str], ...]:
-    """The parameters that have such an axis, each with what its author could write."""
+    """The parameters with an untied axis, each with an annotation or requirement that ties it."""
     specs = dict(zip((p.name for p in signature.tensors), specialization.tensors, strict=True))
     tied = set(_required(signature, checks))
     tied |= set(_tied_by_grid(signature, specs, tied))
@@ -97,7 +97,7 @@ def untied_extents(
 
 
 def _extent_of(signature: Signature, at: Axis) -> int | str | None:
-    """The extent that the signature says of an axis of an output."""
+    """The declared extent of an output's axis."""
     param = signature.by_name[at[0]]
     assert isinstance(param, TensorParam)
     return param.extents[at[1]]
@@ -108,7 +108,7 @@ def _is_loose(signature: Signature, tied: set[Axis], name: str, axis: int) -> bo
 
 
 def _is_tied(signature: Signature, tied: set[Axis], axes: list[Axis], read: _ExtentRead) -> bool:
-    """Whether the input has the dim of an output's axis, or the kernel requires its extent."""
+    """Whether the input shares a dim with an output's axis, or the kernel requires its extent."""
     dim = read.param.extents[read.axis]
     home = signature.homes.get(dim) if isinstance(dim, str) else None
     own = (read.param.name, read.axis)
@@ -117,7 +117,7 @@ def _is_tied(signature: Signature, tied: set[Axis], axes: list[Axis], read: _Ext
 
 
 def _required(signature: Signature, checks: tuple[LaunchCheck, ...]) -> Iterator[Axis]:
-    """The axes whose extents the kernel requires to be a number, or compares with another one."""
+    """The axes whose extents a precondition fixes, or compares with another term."""
     outputs = {param.name for param in signature.cut_outputs}
     for check in checks:
         if isinstance(check, Precondition):
@@ -128,7 +128,7 @@ def _required(signature: Signature, checks: tuple[LaunchCheck, ...]) -> Iterator
 
 
 def _settled(known: tuple[LaunchTerm, ...], outputs: set[str]) -> Iterator[Axis]:
-    """The axes that a comparison settles; that of two outputs says nothing of either."""
+    """The axes that a comparison ties; a comparison of two outputs ties neither to an input."""
     if len(known) == 1 or any(getattr(term, "param", None) not in outputs for term in known):
         for term in known:
             if isinstance(term, Extent | TileCount):
@@ -136,7 +136,7 @@ def _settled(known: tuple[LaunchTerm, ...], outputs: set[str]) -> Iterator[Axis]
 
 
 def _known_in(term: Linear) -> Iterator[LaunchTerm]:
-    """What a term has multiples of."""
+    """The launch terms with a coefficient in a linear term."""
     for atom in term.coefficients:
         if isinstance(atom, Wrapped):
             yield from _known_in(atom.value)
@@ -147,7 +147,7 @@ def _known_in(term: Linear) -> Iterator[LaunchTerm]:
 def _tied_by_grid(
     signature: Signature, specs: Mapping[str, TensorSpecialization], tied: set[Axis]
 ) -> Iterator[Axis]:
-    """The axes of single elements with a piece for each block, as another one has that is tied."""
+    """The axes of tile one that share a grid axis with a tied axis."""
     exact = [param for param in signature.mut_outputs if not specs[param.name].is_prefix]
     axes = [[(param, axis) for axis in specs[param.name].grid_axes] for param in exact]
     for together in zip(*axes, strict=False):
@@ -158,7 +158,7 @@ def _tied_by_grid(
 
 
 class _Finder:
-    """Which values are places along an output's axis, and which index an input's."""
+    """Finds values that index an axis of an output, and reads of inputs by the same values."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class _Finder:
         self._specs = specs
 
     def meetings(self, function: Function) -> Iterator[tuple[list[Axis], _ExtentRead]]:
-        """The axes of outputs and one of an input that are indexed by one number."""
+        """The reads of inputs, each with the axes of outputs that its index value addresses too."""
         ops = tuple(function.walk())
         places: dict[Value, list[Axis]] = {}
         for op in ops:
@@ -187,7 +187,7 @@ class _Finder:
                 if found:
                     yield found, read
 
-    # --- places of outputs ---
+    # --- indices of outputs ---
 
     def _places(self, op: Op) -> Iterator[tuple[Value, Axis]]:
         if isinstance(op, BlockIndex):
@@ -196,11 +196,11 @@ class _Finder:
             yield from self._of_walk(op)
         elif isinstance(op, BoundsCheck) and op.site.of_piece:
             name, axis = op.site.subject, op.site.axis
-            if self._specs[name].tile[axis] is None:  # parts are counted from the tensor's start
+            if self._specs[name].tile[axis] is None:  # its parts have tensor indices
                 yield self._number(op.index), (name, axis)
 
     def _of_grid(self, op: BlockIndex) -> Iterator[tuple[Value, Axis]]:
-        """The grid is that of all outputs with one piece for each block."""
+        """The grid axes of all outputs with one piece for each block."""
         for param in self._signature.mut_outputs:
             spec = self._specs[param.name]
             if spec.is_prefix:
@@ -231,7 +231,7 @@ class _Finder:
             yield from self._gathered(op)
 
     def _gathered(self, op: CmpI) -> Iterator[tuple[Value, _ExtentRead]]:
-        """A gather compares its indices with the extent: one element, or a tile of neighbours."""
+        """The read of a gather, which compares its indices with an extent: an element or a tile."""
         limit = self._made_by(self._number(op.rhs))
         term = limit.term if isinstance(limit, LaunchValue) else None
         if op.comparison_predicate is Predicate.LESS_THAN and isinstance(term, Extent):
@@ -241,7 +241,7 @@ class _Finder:
                 yield value, _ExtentRead(param, term.axis, tile, is_plain=True, is_masked=True)
 
     def _first_and_tile(self, value: Value) -> tuple[Value, int]:
-        """`i*B + arange(B)` is the tile of B at i; anything else is a single element."""
+        """The index and tile of a gather: (i, B) for `i*B + arange(B)`, else single elements."""
         op = self._made_by(value)
         if isinstance(op, AddI):
             for side, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
@@ -261,7 +261,7 @@ class _Finder:
     # --- values ---
 
     def _number(self, value: Value) -> Value:
-        """The value that it was before conversions, checks and broadcasts."""
+        """The source of a value, before conversions, checks and broadcasts."""
         op = self._made_by(value)
         while isinstance(op, (*_SAME_NUMBER, BoundsCheck)):
             value = op.index if isinstance(op, BoundsCheck) else op.source
@@ -277,7 +277,7 @@ class _Finder:
 
 
 def _is_cut_alike(spec: TensorSpecialization, axis: int, read: _ExtentRead) -> bool:
-    """Whether tiles of both axes lie at the same places, so that their extents can be equal."""
+    """Whether both axes have the same tiles, so that one dim can name both extents."""
     own = spec.tile[axis]
     return read.is_plain and (own is None or own == read.tile)
 
@@ -300,7 +300,7 @@ def _way_out(
 def _annotation(
     source: SourceFunction, signature: Signature, name: str, cut: Mapping[int, _ExtentRead]
 ) -> str:
-    """The annotation of an output with `Cut` where it is missing."""
+    """The annotation of an output, with the missing `Cut`s added."""
     param = signature.by_name[name]
     assert isinstance(param, (MutParam, MappedParam))
     written = _written_axes(source, param)
@@ -318,7 +318,7 @@ def _way_out_of_input(
     name: str,
     axes: Mapping[int, tuple[Axis, _ExtentRead]],
 ) -> str:
-    """The annotation of an input with the dims of the outputs, or how its extents follow."""
+    """The annotation of an input with the dims of the outputs, or a requirement."""
     param = signature.by_name[name]
     assert isinstance(param, RefParam)
     written, texts = _written_axes(source, param), []
@@ -334,7 +334,7 @@ def _way_out_of_input(
 
 
 def _written_axes(source: SourceFunction, param: TensorParam) -> list[str]:
-    """The axes as the author wrote them; where that is an alias, as they are read."""
+    """The axes of an annotation as source text; for an alias, as the signature has them."""
     arguments = source.node.args
     node = next(
         argument.annotation
@@ -351,7 +351,7 @@ def _written_axes(source: SourceFunction, param: TensorParam) -> list[str]:
 
 
 def _requirement(name: str, axis: int, tile: int | None, read: _ExtentRead) -> str:
-    """How an output's extent follows from an input's that is cut otherwise."""
+    """The requirement that ties an output's extent to an input's with another tile."""
     own, other = f"{name}.shape[{axis}]", f"{read.param.name}.shape[{read.axis}]"
     if tile == 1 and read.is_plain:
         return f"`tw.require({own} == tw.cdiv({other}, {read.tile}))`"
