@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, 
 
 from tilewright.errors import CompileError, LaunchError
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
-from tilewright.jit.plans.choices import CHOICES, FORCED
+from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
@@ -54,7 +54,7 @@ _TEXT = """def {name}({parameters}):
             return _calls.other(({all}))
     _like = (_specs, None if {defaults} else ({values}), _device())
     _found = _entries.get(_like)
-    if _found.__class__ is _Entry and not _intercepted.said and not _forced.said:
+    if _found.__class__ is _Entry and not _intercepted.said and not _override.said:
         if _found.is_current:
             _operation = _found.build(_tensors, _arrays, 2)
             if _operation is not None:
@@ -104,7 +104,7 @@ class _Calls:
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
         self._is_by_name = inspect.Parameter.POSITIONAL_ONLY not in kinds
         self._entries: BoundedTable[Entry | FirstHit] = BoundedTable(_ENTRIES)
-        CHOICES.tell(self)
+        CONFIG_CACHES.register(self)
         self.made = self._compiled()
 
     def forget(self) -> None:
@@ -115,7 +115,7 @@ class _Calls:
         self, like: Any, tensors: Tensors, arrays: tuple[Any, ...], values: tuple[Any, ...]
     ) -> DeviceOp[Any]:
         """A call that the fast path has not found: by another entry, or by the function itself."""
-        age, alike = CHOICES.age, aliases(tensors)
+        version, alike = CONFIG_CACHES.version, aliases(tensors)
         key = like if alike == tuple(range(len(tensors))) else (like, alike)
         if alike is not None and not _is_intercepted():
             entry = self._entries.find(key)
@@ -135,14 +135,14 @@ class _Calls:
         elif alike is not None and not _is_intercepted():
             found = find_entry(made, tensors, alike)
             if found is None:
-                observe(made, tensors, alike, partial(self._keep, age, key))
+                observe(made, tensors, alike, partial(self._keep, version, key))
             else:
-                self._keep(age, key, found)
+                self._keep(version, key, found)
         return replaced.given_back(made)
 
-    def _keep(self, age: int, key: Any, entry: Entry) -> None:
-        with CHOICES.lock:
-            if age == CHOICES.age:  # no configuration has changed meanwhile
+    def _keep(self, version: int, key: Any, entry: Entry) -> None:
+        with CONFIG_CACHES.lock:
+            if version == CONFIG_CACHES.version:  # no configuration has changed meanwhile
                 self._entries.put(key, entry)
 
     def other(self, values: tuple[Any, ...]) -> DeviceOp[Any]:
@@ -187,7 +187,7 @@ class _Calls:
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
             "_Entry": Entry, "_Tensor": Tensor, "_calls": self, "_device": current_device,
-            "_entries": self._entries, "_forced": FORCED, "_len": len, "_own": _OWN,
+            "_entries": self._entries, "_override": CONFIG_OVERRIDE, "_len": len, "_own": _OWN,
             "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_intercepted": INTERCEPTED,
             "_wrapper": _wrapper,
         }  # fmt: skip
@@ -294,7 +294,7 @@ def _listed(parts: Iterable[str]) -> str:
 
 def _is_intercepted() -> bool:
     """Whether a context flag makes a call differ from the cached one."""
-    return bool(INTERCEPTED.get()) or FORCED.get() is not None
+    return bool(INTERCEPTED.get()) or CONFIG_OVERRIDE.get() is not None
 
 
 class _ParameterKind(NamedTuple):

@@ -29,7 +29,7 @@ from tilewright.jit.bind.specialize import specialize
 from tilewright.jit.cache.memory import SingleFlight
 from tilewright.jit.compile.compiled import CompiledKernel, Options, Request
 from tilewright.jit.compile.executable import Executable, make_executable
-from tilewright.jit.compile.forcing import wanted_placement
+from tilewright.jit.compile.placement_override import chosen_placement
 from tilewright.jit.loader import load_compiler
 from tilewright.jit.plans.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.plans.launch_later import launch_later
@@ -139,7 +139,7 @@ class Kernel:
         result = results_of(binding, call.arguments)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding)
-        executable = self._executable(binding.device, specialization, wanted_placement())
+        executable = self._executable(binding.device, specialization, chosen_placement())
         if not check_launch(executable.facts, binding):
             if self.options.deny_checks:
                 raise refuse_guarded(executable.facts, binding)

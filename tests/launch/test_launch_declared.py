@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32, kernels
 from tilewright.dims import B, N
-from tilewright.jit.plans.choices import CHOICES
+from tilewright.jit.plans.config_override import CONFIG_CACHES
 
 LENGTH, TILE = 40, 16
 
@@ -82,7 +82,7 @@ def test_a_function_that_is_gone_has_nothing_to_forget():
     del short_lived
     gc.collect()
     assert calls() is None
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
 
 
 class TestOperationsAsArguments:

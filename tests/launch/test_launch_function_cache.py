@@ -15,7 +15,7 @@ from launch_ways import way
 import tilewright as tw
 from tilewright import Mut, Ref, f16, f32
 from tilewright.dims import B, N, T
-from tilewright.jit.plans.choices import CHOICES
+from tilewright.jit.plans.config_override import CONFIG_CACHES
 from tilewright.tune import forcing
 
 SIZE, TILE = 40, 16
@@ -106,7 +106,7 @@ def learn(function, *args, **kwargs):
 
 @pytest.fixture(autouse=True)
 def nothing_is_known(on_the_device):
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     ran.clear()
 
 
@@ -365,7 +365,7 @@ def test_a_global_of_the_kernel_that_changes(monkeypatch):
 def test_records_that_change_and_configurations_that_are_forced(function):
     x, y = tensors(0, 1)
     learn(function, x, y)
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     function(x, y).sync()
     assert len(ran) == 1
     learn(function, x, y)
@@ -459,7 +459,7 @@ def test_threads_call_one_function_with_tensors_of_their_own():
                 if not np.array_equal(found.numpy(), wanted):
                     wrong.append((number, at))
                 if number == 0 and at % 10 == 9:
-                    CHOICES.forget()
+                    CONFIG_CACHES.invalidate()
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(4)]
     for thread in threads:

@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, f16, f32, kernels
 from tilewright.dims import B, N
 from tilewright.jit.plans import function_cache
-from tilewright.jit.plans.choices import CHOICES
+from tilewright.jit.plans.config_override import CONFIG_CACHES
 from tilewright.tune import Config, forcing
 
 LENGTH, TILE = 40, 16
@@ -56,7 +56,7 @@ def check(z, x, y, by=2.0):
 @pytest.fixture(autouse=True)
 def two_calls_are_known(on_the_device):
     """Every test begins with a function that was called with vectors, and an output or none."""
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y = drawn(0), drawn(1)
     for _ in range(3):  # compiled, planned, remembered
         combined(x, y, out=tw.zeros((LENGTH,), f32)).sync()
@@ -119,7 +119,7 @@ def test_an_output_that_overlaps_an_input_is_refused_every_time():
 
 
 def test_tensors_given_twice_are_not_taken_for_each_other():
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y, z = drawn(0), drawn(1), tw.zeros((LENGTH,), f32)
     for _ in range(4):
         check(combined(x, x, out=z).sync(), x, x)
@@ -234,7 +234,7 @@ def test_records_that_change_are_looked_at(monkeypatch):
     x, y, z = drawn(0), drawn(1), tw.zeros((LENGTH,), f32)
     for size in (8, 32):
         monkeypatch.setattr(f"{__name__}.tile", size)
-        CHOICES.forget()
+        CONFIG_CACHES.invalidate()
         for _ in range(4):
             combined(x, y, out=z).sync()
         operation = combined(x, y, out=z)
@@ -251,7 +251,7 @@ def test_records_that_change_while_a_launch_is_bound(monkeypatch):
 
     class Changing(function_cache.BoundLaunch):
         def __init__(self, *given):
-            CHOICES.forget()  # by another thread, say
+            CONFIG_CACHES.invalidate()  # by another thread, say
             changes.append(given)
             super().__init__(*given)
 
@@ -279,7 +279,7 @@ def test_what_was_chosen_while_records_changed_is_not_kept():
             changes.pop()()  # by another thread, say
         return operation
 
-    changes = [CHOICES.forget] * 5
+    changes = [CONFIG_CACHES.invalidate] * 5
     for count in range(5):
         check(changing(x, y).sync(), x, y)
         assert len(ran) == count + 1

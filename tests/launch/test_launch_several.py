@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32, kernels
 from tilewright.dims import B, N
-from tilewright.jit.plans.choices import CHOICES
+from tilewright.jit.plans.config_override import CONFIG_CACHES
 from tilewright.tune import forcing
 
 LENGTH, TILE = 40, 16
@@ -62,7 +62,7 @@ def check(z, x, y):
 
 @pytest.fixture(autouse=True)
 def they_are_known(on_the_device):
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y = drawn(0), drawn(1)
     for _ in range(3):  # compiled, planned and noted, found
         product_of_sum(x, y, out=tw.zeros((LENGTH,), f32)).sync()
@@ -108,7 +108,7 @@ def test_an_output_that_the_last_launch_reads_is_refused():
 
 
 def test_tensors_given_twice():
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y = drawn(0), drawn(1)
     for _ in range(3):
         check(product_of_sum(x, x).sync(), x, x)
@@ -140,7 +140,7 @@ def test_recorded_in_a_graph():
 
 
 def test_what_runs_while_something_is_forced_is_not_noted():
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y = drawn(0), drawn(1)
     for _ in range(4):
         operation = product_of_sum(x, y)
@@ -153,11 +153,11 @@ def test_what_runs_while_something_is_forced_is_not_noted():
 
 
 def test_records_that_change_while_it_is_noted():
-    CHOICES.forget()
+    CONFIG_CACHES.invalidate()
     x, y = drawn(0), drawn(1)
     for _ in range(4):
         operation = product_of_sum(x, y)
-        CHOICES.forget()
+        CONFIG_CACHES.invalidate()
         check(operation.sync(), x, y)
     assert len(ran) == 4
 

@@ -141,7 +141,7 @@ def test_a_forked_child_waits_for_no_lock_of_its_parent():
     ended = run("""
 import threading
 from tilewright.backends.cpu.pool import CpuPool
-from tilewright.jit.plans.choices import CHOICES
+from tilewright.jit.plans.config_override import CONFIG_CACHES
 
 def child(act):
     pid = os.fork()
@@ -158,10 +158,10 @@ def hold(lock):
         over.wait()
 
 held, over, pool = threading.Semaphore(0), threading.Event(), CpuPool(None)
-for lock in (CHOICES.lock, pool._lock):
+for lock in (CONFIG_CACHES.lock, pool._lock):
     threading.Thread(target=hold, args=(lock,), daemon=True).start()
     held.acquire()
-child(CHOICES.forget)
+child(CONFIG_CACHES.invalidate)
 child(lambda: pool.take(8))
 over.set()
 """)

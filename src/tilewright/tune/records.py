@@ -32,7 +32,7 @@ from typing import Any, ParamSpec
 from tilewright.errors import TuneError
 from tilewright.jit.cache.private_files import Unusable, is_absent, write_private
 from tilewright.jit.cache.process_lock import ProcessLock, Taken
-from tilewright.jit.plans.choices import CHOICES, FORCED
+from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.fork import ForkedLock
 from tilewright.tune.config import Config
@@ -188,7 +188,7 @@ def forcing(kernel: str, config: Config | None) -> Setting[None]:
 
     None forces the default.
     """
-    return Setting(None, (FORCED, {**(FORCED.get() or {}), kernel: config}))
+    return Setting(None, (CONFIG_OVERRIDE, {**(CONFIG_OVERRIDE.get() or {}), kernel: config}))
 
 
 def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> Config | None:
@@ -197,7 +197,7 @@ def chosen(kernel: str, key: Key, target: str, *, within: float = math.inf) -> C
     `within` is the maximum distance in octaves to the shape of a record: 0 for a kernel that has a
     better rule for shapes without a record.
     """
-    forced: Mapping[str, Config | None] | None = FORCED.get()
+    forced: Mapping[str, Config | None] | None = CONFIG_OVERRIDE.get()
     if forced is not None and kernel in forced:
         return forced[kernel]
     table = _tables.get(target)
@@ -213,19 +213,19 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
     """
     chosen_before = _Chosen()
     known = chosen_before.known
-    CHOICES.tell(chosen_before)  # lives as long as the function
+    CONFIG_CACHES.register(chosen_before)  # lives as long as the function
 
     @wraps(choose)
     def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
-        if FORCED.said and FORCED.get() is not None:
+        if CONFIG_OVERRIDE.said and CONFIG_OVERRIDE.get() is not None:
             return choose(*args, **kwargs)
         place: Hashable = (args, *kwargs.items()) if kwargs else args
         found = known.get(place)
         if found is None:
-            age = CHOICES.age
+            version = CONFIG_CACHES.version
             found = choose(*args, **kwargs)
-            with CHOICES.lock:  # a choice from records that have changed is not cached
-                if len(known) < _MOST_REMEMBERED and age == CHOICES.age:
+            with CONFIG_CACHES.lock:  # a choice from records that have changed is not cached
+                if len(known) < _MOST_REMEMBERED and version == CONFIG_CACHES.version:
                     chosen_before.known[place] = found
         return found
 
@@ -255,7 +255,7 @@ def keep(record: Record, target: str) -> None:
     """Use a record from now on, and write it to the user's own file if that is kept."""
     with _changing:
         _tables[target] = Records((*records_for(target), record))
-        CHOICES.forget()
+        CONFIG_CACHES.invalidate()
         write_own_file(target, lambda file: add_record(file, target, record))
 
 
@@ -263,7 +263,7 @@ def forget_tables() -> None:
     """Read every file again at its next use."""
     with _changing:
         _tables.clear()
-        CHOICES.forget()
+        CONFIG_CACHES.invalidate()
 
 
 def shipped_file(target: str) -> Path:

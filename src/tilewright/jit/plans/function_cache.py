@@ -16,7 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
-from tilewright.jit.plans.choices import FORCED
+from tilewright.jit.plans.config_override import CONFIG_OVERRIDE
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
@@ -267,7 +267,7 @@ class _Observed:
 
         def step(result: Any) -> DeviceOp[Any]:
             operation = function(result)
-            is_intercepted = INTERCEPTED.get() or FORCED.get() is not None
+            is_intercepted = INTERCEPTED.get() or CONFIG_OVERRIDE.get() is not None
             if is_intercepted or self._is_spoilt or not self.add(operation):
                 self._is_spoilt = True
             return operation
