@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
+import numpy as np
 import pytest
 from interop_kernels import copy
 
 import tilewright as tw
-from tilewright import f32
+from tilewright import Mut, Ref, f32, i32
+from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError
 from tilewright.runtime.interop.passed import wrapped
 
@@ -107,3 +111,34 @@ def test_an_inference_tensor_is_written(times):
     with torch.inference_mode():
         copy(tw.partition(z, 1024), torch.full((4096,), 2.0)).sync()
     assert z.sum() == 2 * 4096
+
+
+@tw.kernel
+def pick(z: Mut[f32, B], x: Ref[f32, N], ids: Ref[i32, M]) -> None:
+    tw.require(ids.shape[0] == tw.cdiv(z.shape[0], B))
+    i = ids.partition(1)[z.index[0]].item()
+    z.store(x.partition(B)[i])
+
+
+@pytest.mark.parametrize("times", [0, 3])
+def test_failed_contents_are_those_of_the_tensor_alone(times):
+    """Its views have them, too; a tensor that comes to the same memory later has not."""
+    memory, ids = np.zeros(4096, np.float32), torch.zeros(4, dtype=torch.int32)
+    x, z = torch.ones(4096), torch.from_numpy(memory)
+    other = torch.zeros(4096)
+    for _ in range(times):
+        pick(tw.partition(z, 1024), x, ids).sync()
+        copy(tw.partition(other, 1024), z).sync()
+        copy(tw.partition(other[:1024], 1024), z[:1024]).sync()
+    with pytest.raises(tw.OutOfBoundsError, match="is outside axis 0 of `x`"):
+        pick(tw.partition(z, 1024), x, ids + 9).sync()
+    for part in (z, z[:1024], z):
+        with pytest.raises(tw.OutOfBoundsError, match="is outside axis 0 of `x`"):
+            copy(tw.partition(other[: len(part)], 1024), part).sync()
+    del z, part
+    gc.collect()
+    z = torch.from_numpy(memory)
+    z.fill_(3)
+    for part in (z, z[:1024], z):
+        copy(tw.partition(other[: len(part)], 1024), part).sync()
+        assert other[0] == 3

@@ -123,6 +123,11 @@ class ForeignStorage(Storage):
             if stream.may_be_sole:
                 timeline.stream = stream
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether the memory is still that of the array that was used last: it is kept."""
+        return True
+
     def find_timeline(self) -> Timeline:
         """The timeline of the range; its group may have ended since the last use.
 

@@ -40,7 +40,6 @@ _TORCH = TorchLibrary(None)
 # share addresses with the host.
 WRAPPERS: dict[tuple[Any, ...], Tensor] = {}
 _kinds: set[type] = set()  # of tensors that have wrappers
-_NOTHING: set[Any] = set()  # in the place of a storage of torch's
 
 
 class PassedStorage(ForeignStorage):
@@ -53,9 +52,21 @@ class PassedStorage(ForeignStorage):
     _memory: ref[Any]  # torch's storage that was used here last
     _told: Stream | None  # that its allocator was told of
 
-    def __init__(self, device: Device, place: ArrayPlace, first: int) -> None:
+    def __init__(self, device: Device, place: ArrayPlace, first: int, memory: Any) -> None:
         super().__init__(device, _TORCH, place, first)
-        self._memory, self._told = ref(_NOTHING), None
+        self._memory, self._told = ref(memory), None
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether torch's storage that was used here last is still there."""
+        return self._memory() is not None
+
+    def find_timeline(self) -> Timeline:
+        """The timeline of the range, without failures of tensors that are gone."""
+        group = self.timeline
+        if group.stream is None and isinstance(group, Group) and not self.has_memory:
+            RANGES.end(group)
+        return super().find_timeline()
 
     def check_there(self, array: Any = None) -> None:
         """Refuse a tensor that was moved or shrunk since the operation was built."""
@@ -122,9 +133,9 @@ def wrap(array: Any) -> Tensor:
 
 def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:
     device, form, address = locate(array)
-    find_memory(array, form)
+    memory, _ = find_memory(array, form)
     place = find_place(_TORCH, device, form, address)
-    storage = critical(device, "passing an array", PassedStorage, device, place, address)
+    storage = critical(device, "passing an array", PassedStorage, device, place, address, memory)
     made = Tensor(storage, form.dtype, place.layout, place.template)
     if key is not None and not form.is_empty:  # which may lie nowhere, on any device
         if len(WRAPPERS) >= _MANY:

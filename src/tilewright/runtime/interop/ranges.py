@@ -45,6 +45,10 @@ class RangeMember(Protocol):
     def is_counted(self) -> bool:
         """Whether it keeps its array, so that the range is in use for as long as it lives."""
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether the memory is still that of the array that was used last."""
+
     timeline: Timeline
 
 
@@ -116,15 +120,27 @@ class Group(Timeline):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing uses the memory any more."""
-        return not self.count and not self.held and not self.graphs and not self.pending()
+        """Whether nothing uses the memory any more, and no array has contents that failed."""
+        if self.count or self.held or self.graphs or self.pending():
+            return False
+        return not self._may_have_failed()
+
+    def _may_have_failed(self) -> bool:
+        """Whether an array that is still there has contents that failed, or may have."""
+        outcomes = [use.outcome for use in self.uses if use.writes and use.outcome is not None]
+        if all(outcome.settled and outcome.error is None for outcome in outcomes):
+            return False
+        members = [member for one in self.members if (member := one()) is not None]
+        return any(member.has_memory for member in members)
 
     def is_stale(self, low: int, high: int) -> bool:
         """Whether it is over, and better forgotten by an array that comes to a range.
 
-        It is not if it was of this very range and all uses were on one stream and went well.
+        It is not if it was of this very range and all uses were on one stream and went well, or
+        there were none.
         """
-        if self.stream is not None and self.low == low and self.high == high:
+        is_usable = self.stream is not None or not self.uses
+        if is_usable and self.low == low and self.high == high:
             return False
         return self.is_over
 
