@@ -51,7 +51,7 @@ def test_what_a_way_has_dropped_goes_back_before_the_next_timer():
         return made.clear
 
     def counted(count: int):
-        return lambda: left.append(len(device.notes))
+        return lambda: left.append(len(device.deferred))
 
     host_costs({"dropping": dropping, "next": counted}, count=3, turns=1, stream=device.stream)
     assert left == [0, 0]
