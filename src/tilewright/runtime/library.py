@@ -1,8 +1,8 @@
-"""What `runtime` asks of our library of kernels, and the one place where it is loaded.
+"""The library of kernels, as `runtime` uses it, and the one place where it is loaded.
 
-`runtime` repeats an element and copies contiguous bytes by itself; whatever else a tensor can do is
-a kernel. Kernels stand far above this layer and need the compiler, so the modules that have them
-are loaded by name, on first use.
+`runtime` repeats an element and copies contiguous bytes by itself; every other operation on a
+tensor is a kernel. Kernels are layers above this one and need the compiler, so their modules are
+loaded by name, on first use.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ __all__ = ["Copying", "Creation", "load_copying", "load_creation"]
 
 
 class Creation(Protocol):
-    """What `tilewright.kernels.elements.creation` provides: operations that write all of a tensor.
+    """The interface of `tilewright.kernels.elements.creation`: operations that write a tensor.
 
     A line is a contiguous part of a tensor; `first` is the number of its first element in there.
     """
 
     def count_up(self, line: Tensor, first: int) -> DeviceOp[Any]:
-        """Each element is its number."""
+        """Store its number in each element."""
 
     def even_steps(
         self, line: Tensor, first: int, start: float, stop: float, number: int
     ) -> DeviceOp[Any]:
-        """`number` numbers from `start` to `stop`, both included."""
+        """Store `number` numbers from `start` to `stop`, both included."""
 
     def unit_matrix(self, matrix: Tensor) -> DeviceOp[Any]:
-        """Ones on the diagonal, zeros elsewhere."""
+        """Store ones on the diagonal, zeros elsewhere."""
 
     def uniform_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
-        """Spread evenly over [0, 1); `first` and `seed` have 64 bits without a sign."""
+        """Uniform in [0, 1); `first` and `seed` have 64 bits without a sign."""
 
     def normal_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
-        """Mean 0, variance 1; `first` and `seed` have 64 bits without a sign."""
+        """Normal with mean 0 and variance 1; `first` and `seed` have 64 bits without a sign."""
 
 
 class Copying(Protocol):
-    """What `tilewright.kernels.elements.copying` provides, for tensors of rank 1 to 6."""
+    """The interface of `tilewright.kernels.elements.copying`, for tensors of rank 1 to 6."""
 
     def convert(self, dst: Tensor, src: Tensor) -> DeviceOp[Any]:
         """Copy each element, in the dtype of `dst`; the shapes are equal."""

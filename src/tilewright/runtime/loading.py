@@ -1,7 +1,7 @@
-"""Heavy parts by name, on first use: backends, the compiler, the library, the tuner.
+"""Heavy modules, loaded by name on first use: backends, the compiler, the library, the tuner.
 
-A part that is half loaded has nothing to offer yet: a finaliser or a signal handler that meets one
-is refused.
+A module that is still being loaded cannot be used: a finaliser or a signal handler that interrupts
+the import is refused.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ __all__ = ["load_module"]
 
 
 def load_module(name: str) -> Any:
-    """A module of ours, loaded whole."""
+    """A module of ours, loaded completely."""
     module = sys.modules.get(name)
     if module is None:
         return importlib.import_module(name)
     if _is_half_loaded(module):
-        module = importlib.import_module(name)  # waits for another thread, and not for this one
+        # Waits for the import in another thread; one in this thread cannot end.
+        module = importlib.import_module(name)
         if _is_half_loaded(module):
             raise LaunchError(
                 f"{name} is being loaded by a call that this one has interrupted, as a signal"

@@ -1,6 +1,6 @@
-"""Functions made of Python text: what depends on a kernel is spelled out in them, line by line.
+"""Functions made of Python text, with the parameters of a kernel unrolled line by line.
 
-They run in every launch, where a loop or a call more would count.
+They run in every launch, where a loop or another call would be measurable.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ __all__ = ["define"]
 
 
 def define(text: str, title: str, names: dict[str, Any]) -> dict[str, Any]:
-    """What a text defines, and the names in it.
+    """The names that a text defines, with the given ones.
 
-    The title is where it is said to stand, in this package: whoever is shown where something was
-    built is not shown this.
+    The title is its file name, inside this package, so that searches for a user's frame skip it.
     """
     known = dict(names)
     exec(compile(text, str(Path(__file__).with_name(f"<{title}>")), "exec"), known)

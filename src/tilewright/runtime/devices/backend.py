@@ -1,7 +1,7 @@
-"""What a kind of device must be able to do, and the one place where a backend is loaded.
+"""The protocol of a backend, and the one place where backends are loaded.
 
 `runtime` never imports a backend: it loads `tilewright.backends.<kind>.device` by name on the first
-use of that kind, so that importing tilewright costs no CUDA library. Everything here happens under
+use of that kind, so that importing tilewright loads no CUDA library. All methods are called under
 the device's lock except `wait`, `known` and `completed`, which any thread may call.
 """
 
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 ALIGNMENT = 256  # bytes; every allocation of every backend starts at a multiple
-# The kinds of device there are.
+# All kinds of device.
 KINDS = ("cpu", "cuda", "meta")
 
 # Host memory, byte by byte.
 Bytes = npt.NDArray[np.uint8]
-# Is told when work has completed, or what the driver says is wrong with the device.
+# Called when work has completed, with the driver's error if the device has failed.
 Tell = Callable[[BaseException | None], None]
 
 
@@ -48,103 +48,103 @@ class Hold(Protocol):
     """A queue stopped by a test."""
 
     def release(self) -> None:
-        """Let the queue go on."""
+        """Let the queue continue."""
 
 
 class Stamp(Protocol):
-    """The time at which a queue got somewhere."""
+    """The time at which a queue reached a point."""
 
     def seconds_since(self, earlier: Self) -> float:
-        """How much later it was than another of the same device; both have been reached."""
+        """Seconds since an earlier stamp of the same device; both points have been reached."""
 
 
 _A = TypeVar("_A")
 
 
 class Queue(Protocol[_A]):
-    """The backend's side of one stream: work in order, and how far it has come.
+    """The backend's side of one stream: work in order, and its progress.
 
-    To set `marked` ends that operation: it has completed when everything put so far has.
+    Setting `marked` ends that operation: it has completed when all work put so far has.
     """
 
     marked: int
 
     @property
     def number(self) -> int:
-        """What the driver calls it; 0 where there is no driver."""
+        """The driver's handle of the stream; 0 if there is no driver."""
 
     @property
     def may_raise(self) -> bool:
-        """Whether work can raise while it runs (then `take_error` says what)."""
+        """Whether work can raise while it runs (`take_error` then gives the exception)."""
 
     @property
     def known(self) -> int:
-        """The last operation known to have completed, without asking the device."""
+        """The last operation known to have completed; does not query the device."""
 
     @property
     def may_be_recorded(self) -> bool:
-        """Whether it is somebody else's, who may record what is put on it."""
+        """Whether it is a stream of another library, which may capture the work put on it."""
 
     @property
     def tail(self) -> object:
-        """The last that was put, to be compared; another one each time where that is not known."""
+        """The last work put, for comparison; a new object in each call if the queue cannot tell."""
 
     def is_capturing(self) -> bool:
-        """Whether work put on it is recorded into somebody's graph instead of being run."""
+        """Whether work put on it is captured into another library's graph instead of being run."""
 
     def completed(self) -> int:
-        """The last operation that has completed; asks the device and never blocks.
+        """The last operation that has completed; queries the device and never blocks.
 
-        Of a queue that is still busy this may be one from before it was.
+        A busy queue may give an older operation.
         """
 
     def progress(self) -> int:
-        """The same for who asks again and again: then it moves on though the queue is busy."""
+        """The same for repeated polling: it advances although the queue is busy."""
 
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed."""
 
     def make_room(self) -> None:
-        """Wait as long as very much is queued, where that takes memory. No lock is held."""
+        """Block while too much work is queued, if queued work takes memory. No lock is held."""
 
     def stop_all(self) -> None:
-        """Stop what is running and all that comes, where that can be done: the process ends."""
+        """Stop the running work and all that follows, if possible: the process ends."""
 
     def passes_soon(self, count: int) -> bool:
         """Whether operation `count` has completed; may take some microseconds to find out.
 
-        Holds neither the interpreter nor the queue meanwhile. Any thread may ask.
+        Releases the interpreter and the queue meanwhile. Any thread may call it.
         """
 
     def when_completed(self, count: int, tell: Tell) -> None:
         """Call `tell` once, on a thread of the backend, when operation `count` has completed."""
 
     def order_after(self, other: Self, count: int) -> int:
-        """Make work put from now on wait for operation `count` of another queue.
+        """Make later work wait for operation `count` of another queue.
 
-        Gives back the last operation of the other queue that the wait includes.
+        Gives the last operation of the other queue that the wait includes.
         """
 
     def take_error(self, count: int) -> BaseException | None:
-        """What operation `count` raised while it ran, once."""
+        """The exception that operation `count` raised while it ran; given once."""
 
     def hold(self) -> Hold:
-        """Stop before whatever is put next, until released. For tests."""
+        """Stop before the work put next, until released. For tests."""
 
     def end_holds(self) -> None:
         """Release every hold: the process ends."""
 
     def stamp(self) -> Stamp:
-        """Note the time when everything put so far has completed."""
+        """Record the time when all work put so far has completed."""
 
     def restart(self) -> None:
-        """Go on in a forked child, where no thread of the parent runs."""
+        """Restart in a forked child, where no thread of the parent runs."""
 
     def allocate(self, nbytes: int, pool: Any) -> _A:
-        """Memory of one of the backend's pools that work put from now on may use."""
+        """Memory of one of the backend's pools that later work may use."""
 
     def free(self, allocation: _A, pool: Any) -> None:
-        """Give memory back to its pool after everything put so far."""
+        """Free memory to its pool after all work put so far."""
 
     def fill(self, allocation: _A, pattern: bytes, repeats: int, offset: int = 0) -> None:
         """Repeat a pattern of 1, 2, 4 or 8 bytes from an offset that is a multiple of those."""
@@ -164,26 +164,26 @@ Recipe = Callable[[Any], None]
 
 
 class BackendGraph(Protocol):
-    """The backend's side of a graph: nodes with their work fixed, to be launched often.
+    """The backend's side of a graph: nodes with fixed work, to be launched many times.
 
-    Recipes get something that work can be put on as on a queue; what allocates there is refused.
+    Recipes put work on an object like a queue, which refuses allocations.
     """
 
     def change(self, node: int, recipe: Recipe) -> bool:
-        """Give a node other work of the same kind, for launches from now on; False if that fails.
+        """Give a node other work of the same kind, for later launches; False if that fails.
 
-        After False the graph is in between and must not be launched again.
+        After False the graph is half changed and must not be launched again.
         """
 
     def launch(self, queue: Any) -> Mapping[int, BaseException]:
-        """Put all nodes on a queue; gives what each raised, known when they have completed."""
+        """Put all nodes on a queue; gives the exceptions by node, complete once all have ended."""
 
     def destroy(self) -> None:
-        """Give everything back; no launch is under way."""
+        """Destroy the graph; no launch is in flight."""
 
 
 class PoolStatistics(NamedTuple):
-    """Bytes of a pool: what tensors hold, and what was taken from the system for them."""
+    """Bytes of a pool: those in use by tensors, and those taken from the system."""
 
     used: int
     highest_used: int
@@ -195,13 +195,13 @@ class BackendPool(Protocol):
     """The backend's side of a memory pool."""
 
     def statistics(self) -> PoolStatistics:
-        """How much is in use."""
+        """The bytes in use and reserved."""
 
     def trim(self, keep: int) -> None:
-        """Give unused memory back, all but `keep` bytes."""
+        """Give unused memory back to the system, all but `keep` bytes."""
 
     def reset_highest(self) -> None:
-        """Let the highest numbers start again."""
+        """Restart the highest numbers at the current ones."""
 
 
 class Backend(Protocol):
@@ -209,25 +209,25 @@ class Backend(Protocol):
 
     @property
     def target(self) -> str:
-        """What code is compiled for: `cpu`, `sm_90`."""
+        """The target that code is compiled for: `cpu`, `sm_90`."""
 
     @property
     def runs(self) -> str:
-        """What programs for it are made by: a kind of backend."""
+        """The kind of backend that builds programs for it."""
 
     @property
     def can_run(self) -> bool:
         """Whether it has memory and runs programs at all."""
 
     def resident_blocks(self, occupancy: int = 1, num_ctas: int = 1) -> int:
-        """Blocks that run at once: so many share a multiprocessor, or one takes several."""
+        """Blocks that run at once: `occupancy` per multiprocessor, or one on `num_ctas` of them."""
 
     @property
     def survives_fork(self) -> bool:
         """Whether a forked child may go on using it."""
 
     def new_queue(self, label: str) -> Queue[Any]:
-        """A queue that is ordered with no other."""
+        """A queue that is ordered with no other queue."""
 
     def adopt_queue(self, number: int) -> Queue[Any]:
         """A stream of another library, by the driver's number."""
@@ -236,30 +236,30 @@ class Backend(Protocol):
         """A memory pool of its own; None leaves a number to the backend."""
 
     def build_graph(self, nodes: Sequence[tuple[Recipe, tuple[int, ...]]]) -> BackendGraph:
-        """A graph of nodes, each with those before it that must have completed."""
+        """A graph of nodes, each with the numbers of the nodes that it waits for."""
 
     def take_record(self) -> FailureRecord:
-        """A failure record that says "no failure"."""
+        """A failure record set to "no failure"."""
 
     @property
     def needs_staging(self) -> bool:
-        """Whether a copy from or to any host memory keeps the calling thread until it is done."""
+        """Whether a copy from or to ordinary host memory blocks the calling thread."""
 
     def stage(self, nbytes: int) -> Bytes | None:
-        """Host memory that is copied from and to like any other; None if there is none."""
+        """Host memory whose copies do not block the caller; None if the backend has none."""
 
     def adopt(self, address: int, nbytes: int, *, read_only: bool) -> Allocation:
-        """Memory that somebody else owns and keeps."""
+        """Memory that another library owns and keeps."""
 
     def end(self) -> None:
-        """The process ends, and all work has completed: end what runs beside it."""
+        """Stop the backend's threads: the process ends, and all work has completed."""
 
     def owner_of(self, address: int) -> int:
         """The number of the device of this kind that an address belongs to."""
 
 
 class BackendModule(Protocol):
-    """What `tilewright.backends.<kind>.device` provides."""
+    """The interface of the module `tilewright.backends.<kind>.device`."""
 
     missing: Callable[[], str | None]
     open_device: Callable[[int], Backend]

@@ -1,14 +1,14 @@
-"""What the surroundings of a call say about it: which stream it uses, whether it is intercepted.
+"""Context flags: values that a `with` statement sets for the calls inside it.
 
-Contexts that change how launches are made (`race_check`, a graph that is recorded) say so in
-`INTERCEPTED` as well as in a variable of their own. Hardly any launch is made in one, and to ask a
-variable of the context is a call. So each of ours has a set next to it, which is empty as long as
-no context of the process, of any thread or task, has anything to say: to look at that is no call.
+Contexts that change launches (`race_check`, recording a graph) set `INTERCEPTED` in addition to a
+flag of their own. Few launches run in one, and `ContextVar.get()` is a call. Each flag therefore
+has a set, which is empty as long as no context of any thread or task sets the flag: an attribute
+test avoids the call.
 
-A signal may raise before the first instruction of an `__exit__`, or behind the last of an
-`__enter__`, and then nothing of ours runs at the end of the block. So what a `with` statement says
-holds for as long as Python keeps its exit: the statement alone refers to that object, and lets go
-of it however it ends. Whether it is there still is asked, and needs no telling.
+A signal handler may raise before the first instruction of an `__exit__`, or after the last one of
+an `__enter__`, and then no code of ours runs at the end of the block. A value therefore holds as
+long as Python keeps the exit of its `with` statement: only the statement refers to that object, and
+drops it however it ends. A weak reference tells whether it still exists.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ G = TypeVar("G")
 
 
 class Said(Generic[T]):
-    """A value, for as long as some context has it: tasks take over the context they start in."""
+    """A value, as long as some context has it: tasks inherit the context they start in."""
 
     __slots__ = ("__weakref__", "before", "exit", "has_ended", "value")
 
     def __init__(self, value: T) -> None:
         self.value = value
-        self.before: Said[T] | None = None  # what was said around the block that says it
-        self.exit: ref[Any] | None = None  # of that block
-        self.has_ended = False  # in order; tasks that have begun in the block go on with it
+        self.before: Said[T] | None = None  # the value set around the block
+        self.exit: ref[Any] | None = None  # of the block
+        self.has_ended = False  # by its exit; tasks begun in the block keep the value
 
     @property
     def holds(self) -> bool:
-        """Whether the block has not been left without its exit."""
+        """Whether the block is open, or has ended by its exit."""
         return self.exit is None or self.has_ended or self.exit() is not None
 
 
-# What a context said before it said something else.
+# The earlier value of a context.
 Before = Token["Said[T] | None"]
 
 
 class ContextFlag(Generic[T]):
-    """A variable of the context, None where nobody has set it: `if some.said and some.get(): …`."""
+    """A variable of the context, None if it is not set: `if some.said and some.get(): …`."""
 
     __slots__ = ("said", "variable")
 
-    said: set[ref[Said[T]]]  # in all contexts there are, or will be
+    said: set[ref[Said[T]]]  # set in any context of the process
 
     def __init__(self, name: str) -> None:
         self.variable: ContextVar[Said[T] | None] = ContextVar(name, default=None)
         self.said = set()
 
     def get(self) -> T | None:
-        """What this context says."""
+        """The value in this context."""
         said = self.find() if self.said else None
         return None if said is None else said.value
 
     def find(self) -> Said[T] | None:
-        """What this context says, as it was said; what does not hold any more is forgotten."""
+        """The entry of this context; entries of abandoned blocks are removed."""
         said = first = self.variable.get()
         while said is not None and not said.holds:
             said = said.before
@@ -74,24 +74,24 @@ class ContextFlag(Generic[T]):
         return said
 
     def saying(self, value: T) -> Said[T]:
-        """A value to be set, once or many times."""
+        """An entry for a value, to be set any number of times."""
         said = Said(value)
         self.said.add(ref(said, self.said.discard))
         return said
 
     def set(self, said: Said[T] | None) -> Before[T]:
-        """Say it from now on; what comes back is for `reset`."""
+        """Set an entry; the result is for `reset`."""
         return self.variable.set(said)
 
     def reset(self, before: Before[T]) -> None:
-        """Say what was said before."""
+        """Restore the earlier entry."""
         self.variable.reset(before)
 
 
 class Exit:
-    """An `__exit__` that Python asks an object for when a `with` statement begins.
+    """An `__exit__` that Python looks up when a `with` statement begins.
 
-    Each statement gets one of its own. The object knows it as `exit`, and does not keep it.
+    Each statement gets an exit of its own. The object has a weak reference to it, `exit`.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -106,7 +106,7 @@ class Exit:
 
 
 class Setting(ContextDecorator, Generic[G]):
-    """A `with` statement that says something: `with Setting(given, (flag, value)): …`."""
+    """A `with` statement that sets context flags: `with Setting(given, (flag, value)): …`."""
 
     def __init__(self, given: G, *values: tuple[ContextFlag[Any], Any]) -> None:
         self.exit: ref[Any] | None = None
@@ -119,14 +119,14 @@ class Setting(ContextDecorator, Generic[G]):
         return self.given
 
     def open(self, exit_: ref[Any] | None) -> None:
-        """Say it, for as long as an exit is there."""
+        """Set the values, as long as an exit exists."""
         for flag, value in self._values:
             said = flag.saying(value)
             said.exit, said.before = exit_, flag.find()
             self._open.append((flag, said, flag.set(said)))
 
     def close(self) -> None:
-        """Say what was said before, the last first."""
+        """Restore the earlier values, in reverse order."""
         while self._open:
             flag, said, before = self._open[-1]
             flag.reset(before)
@@ -157,10 +157,10 @@ class Setting(ContextDecorator, Generic[G]):
         return type(self)(self.given, *self._values)
 
 
-# Whether a launch has to look around. It may stay so longer than it has to.
+# Whether a launch has to check the contexts around it. It may stay set longer than needed.
 INTERCEPTED: ContextFlag[bool] = ContextFlag("intercepted")
 
 
 def intercepted() -> Setting[None]:
-    """Inside, launches are not to be made as they were before."""
+    """Inside, launches skip their cached paths."""
     return Setting(None, (INTERCEPTED, True))

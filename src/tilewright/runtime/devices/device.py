@@ -1,8 +1,8 @@
 """Devices, the current device and the default one.
 
 There is one `Device` object for each device of the process. It owns the lock that makes a
-submission one step, the deferred queue of finalisers, and the streams. The context
-(`with tw.device("cuda:1"):`) decides only where new tensors are made.
+submission atomic, the deferred queue, and the streams. The context (`with tw.device("cuda:1"):`)
+only decides where new tensors are made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "synchronize",
 ]
 
-# Streams that the driver has numbers for.
+# Stream numbers that the driver reserves.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 
 _log = logging.getLogger("tilewright")
@@ -59,22 +59,22 @@ class Device:
 
     adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
     backend: Backend
-    busy: str | None  # the critical section that is under way, as messages call it
-    current: ContextFlag[Stream]  # the stream that the context has chosen
-    default: Stream | None  # the current one where no context has chosen, once it was needed
+    busy: str | None  # the label of the current critical section
+    current: ContextFlag[Stream]  # the stream chosen by the context
+    default: Stream | None  # the current stream outside such contexts; None before its first use
     deferred: DeferredQueue
     forked: bool
     kind: str
     lock: threading.RLock
     name: str
     ordinal: int
-    storages: dict[int, ref[Storage]]  # those that have bytes, by the ids of their allocations
-    recorded: list[Storage]  # storages in graphs of other libraries, kept for good
+    storages: dict[int, ref[Storage]]  # those with bytes, by the ids of their allocations
+    recorded: list[Storage]  # storages in graphs of other libraries, never freed
     stream_owners: dict[Stream, Any]
     streams: list[Stream]
     target: str
     unseen: set[Outcome]
-    usual_pool: Pool | None  # where no context has chosen another, once it was needed
+    usual_pool: Pool | None  # the pool outside of `with tw.pool(…)`; None before its first use
     _policy: SchedulingPolicy | None
     _pools: ContextFlag[Pool]
 
@@ -92,7 +92,7 @@ class Device:
                 backend = load_backend(kind).open_device(ordinal)
                 found = super().__new__(cls)
                 found.attach(kind, ordinal, backend)
-                _devices[kind, ordinal] = found  # others may find it from here on
+                _devices[kind, ordinal] = found  # visible to other threads from here on
             return cast("Self", found)
 
     def attach(self, kind: str, ordinal: int, backend: Backend) -> None:
@@ -119,7 +119,7 @@ class Device:
 
     @property
     def policy(self) -> SchedulingPolicy:
-        """Which stream an awaited operation runs on: by default the next of four."""
+        """The streams of awaited operations: by default four in turn."""
         if self._policy is None:
             with self.lock:
                 self._policy = self._policy or RoundRobin(self)
@@ -141,18 +141,18 @@ class Device:
         return self.default
 
     def new_stream(self) -> Stream:
-        """A stream that is ordered with the others only where operations conflict.
+        """A stream that is ordered with others only where operations conflict.
 
-        One that nobody has any more, and that has nothing to do, is given out again.
+        An idle stream without references is reused.
         """
         with self.lock:
             self.check_usable()
             return find_unused(self.streams) or Stream(self)
 
     def adopt(self, stream: Any) -> Stream:
-        """A stream of another library, to be used like one of ours: `op.submit(…)` takes it, too.
+        """A stream of another library, to be used like one of ours; `op.submit(…)` also takes it.
 
-        It is any object with `__cuda_stream__`, or a stream of torch. It is kept for good.
+        It is any object with `__cuda_stream__`, or a stream of torch. It is kept forever.
         """
         if isinstance(stream, Stream):
             return stream
@@ -165,7 +165,7 @@ class Device:
             )
         with self.lock:
             found = self.adopt_stream(number)
-            self.stream_owners[found] = stream  # a stream that is destroyed cannot be waited for
+            self.stream_owners[found] = stream  # a destroyed stream cannot be waited for
         return found
 
     def adopt_stream(self, number: int) -> Stream:
@@ -195,7 +195,7 @@ class Device:
 
     @property
     def pool(self) -> Pool:
-        """Where new tensors get their bytes from."""
+        """The pool of new tensors."""
         chosen = self._pools.get()
         if chosen is not None:
             return chosen
@@ -215,7 +215,7 @@ class Device:
             return self.backend.take_record()
 
     def check_open(self) -> None:
-        """Refuse to begin something: in a forked child, or in the middle of another call."""
+        """Refuse a call in a forked child, or inside a critical section."""
         self.check_usable()
         check_idle(self)
 
@@ -228,7 +228,7 @@ class Device:
             )
 
     def restart(self) -> None:
-        """Go on in a forked child, if the device can."""
+        """Restart in a forked child, if the device can."""
         self.lock = threading.RLock()
         self.busy = None
         self.forked = not self.backend.survives_fork
@@ -238,15 +238,15 @@ class Device:
             one.queue.restart()
 
     def settle_deferred(self) -> None:
-        """Do the deferred work of finalisers. The lock is held."""
+        """Settle the deferred work of finalisers. The lock is held."""
         if self.deferred:
             self.deferred.settle(self)
 
     def collect_dropped(self) -> bool:
-        """Whether something was given back that only a cycle of garbage held. The lock is held.
+        """Collect garbage cycles and settle their deferred work; False if none. The lock is held.
 
-        A traceback refers to the frames that refer to the operation that keeps the exception. What
-        was dropped like that is young, as a rule, so the old generation is left alone.
+        A traceback refers to the frames that refer to the operation that keeps the exception. Such
+        cycles are usually young, so the old generation is not collected.
         """
         busy = self.busy
         try:
@@ -259,17 +259,18 @@ class Device:
         return found
 
     def empty_free_lists(self) -> None:
-        """Give unused memory back to its pools. The lock is held."""
+        """Free the memory of all free lists to its pool. The lock is held."""
         self.settle_deferred()
         for one in self.streams:
             one.free_list.empty(one)
 
     def synchronize(self) -> None:
-        """Wait for every stream of this device; then raise the first failure not told yet."""
+        """Wait for every stream of this device; then raise the first failure not raised yet."""
         self.check_usable()
         with self.lock:
             if self.deferred:
-                self.settle_deferred()  # which frees memory behind the streams: wait for that, too
+                # This frees memory behind the streams, which are waited for as well.
+                self.settle_deferred()
                 for one in self.streams:
                     one.advance()
         sync_all(tuple(self.streams))
@@ -284,7 +285,7 @@ class Device:
 
 
 _devices: dict[tuple[str, int], Device] = {}
-_opening = ForkedLock()  # held while one is opened
+_opening = ForkedLock()  # held while a device is opened
 _chosen: ContextFlag[Device] = ContextFlag("device")
 _default: list[Device] = []
 
@@ -298,7 +299,7 @@ def _parse(name: str) -> tuple[str, int]:
 
 
 def current_device() -> Device:
-    """Where new tensors are made: the innermost `with tw.device(…)`, else the default device."""
+    """The device of new tensors: the innermost `with tw.device(…)`, else the default device."""
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
@@ -318,7 +319,7 @@ def _find_default() -> Device:
 
 
 def find_device(given: Device | str) -> Device:
-    """A device that is given by name, or as it is."""
+    """A device, given by name or as an object."""
     return given if isinstance(given, Device) else Device(given)
 
 
@@ -334,13 +335,13 @@ def open_devices() -> tuple[Device, ...]:
 
 
 def start_child() -> None:
-    """Make every lock and worker again in a forked child: nobody is left to release a held one."""
+    """Renew every lock and worker in a forked child, where no thread releases a held lock."""
     for one in open_devices():
         one.restart()
 
 
 def synchronize() -> None:
-    """Wait for everything submitted so far, on every device; then raise a failure not told yet."""
+    """Wait for all submitted work on every device; then raise a failure not raised yet."""
     devices = open_devices()
     sync_all(tuple(stream for one in devices for stream in one.streams))
     for one in devices:

@@ -1,7 +1,7 @@
-"""Locks that a forked child begins with anew: no thread is left there to release a held one.
+"""Locks that are free again in a forked child, where no thread is left to release a held one.
 
-A device and the table of foreign memory see to theirs themselves, since they have more to do then.
-Not for a lock that is held while anything might fork.
+Devices and the table of foreign ranges reset their own locks, with more state. A lock of this kind
+must not be held around code that may fork.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ else:
 class ForkedLock(RLock):  # type: ignore[misc]
     """A lock for `with`; its holder may take it again, as a finaliser may in the middle.
 
-    It is a lock of Python's own and has no method for `with` that is written in Python: in that a
-    signal could raise when the lock has been taken, and before the block begins.
+    It derives from Python's own lock and has no `with` method written in Python: a signal handler
+    could raise in such a method after the lock was taken and before the block begins.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class ForkedLock(RLock):  # type: ignore[misc]
         _all.add(self)
 
     def renew(self) -> None:
-        """Be free, in a child."""
+        """Make the lock free, in a child."""
         self._at_fork_reinit()
 
 
@@ -42,7 +42,7 @@ _all: WeakSet[ForkedLock] = WeakSet()
 
 
 def in_children(act: Callable[[], object]) -> None:
-    """Have something done at the beginning of every forked child."""
+    """Call a function at the start of every forked child."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=act)
 

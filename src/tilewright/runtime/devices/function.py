@@ -1,4 +1,4 @@
-"""The seam between compiled kernels and streams: what a backend gives for a kernel it can run."""
+"""Kernel functions: the interface between compiled kernels and streams."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Memory(Protocol):
         """The bytes."""
 
 
-# Puts one launch, of which everything is known, on a stream; the tensors are those it is for.
+# Puts one launch, with all arguments packed, on a stream; the tensors are those of the launch.
 ReadyCall = Callable[[Stream, tuple[Handle, ...]], None]
 
 
 class Filled(NamedTuple):
-    """An argument that is the address of a tensor, which is known when the launch is made."""
+    """An argument that is the address of a tensor, filled in at the launch."""
 
     position: int
-    tensor: int  # its number
+    tensor: int  # its number among the tensors
 
 
 class KernelFunction(Protocol):
@@ -44,19 +44,19 @@ class KernelFunction(Protocol):
         """Put a launch of `blocks` blocks on a stream. The device's lock is held."""
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
-        """The same launch, to be made any number of times."""
+        """The same launch, to be repeated any number of times."""
 
     def prepare_for(
         self, blocks: int, arguments: tuple[int | float, ...], addresses: tuple[Filled, ...]
     ) -> ReadyCall:
-        """The same for any tensors: their addresses are filled in by each call."""
+        """The same for any tensors: each call fills in their addresses."""
 
 
 class LaunchShape(NamedTuple):
-    """Blocks, threads in each, and bytes of shared memory beside what the kernel declares.
+    """Blocks, threads in each, and bytes of shared memory beyond those the kernel declares.
 
-    A tile kernel has blocks in a row and leaves the rest to its code; only kernels that somebody
-    else compiled are launched with more.
+    A tile kernel has a row of blocks and no other extents; only kernels compiled elsewhere are
+    launched with more.
     """
 
     grid: tuple[int, int, int]
@@ -65,12 +65,12 @@ class LaunchShape(NamedTuple):
 
     @classmethod
     def of_blocks(cls, blocks: int) -> LaunchShape:
-        """Blocks in a row."""
+        """A row of blocks."""
         return cls((blocks, 1, 1))
 
 
 class KernelLimits(NamedTuple):
-    """The most that a launch of one kernel may ask for on one GPU."""
+    """The limits of a launch of one kernel on one GPU."""
 
     threads: int  # in a block
-    shared_bytes: int  # beside what the kernel declares
+    shared_bytes: int  # beyond those the kernel declares

@@ -1,8 +1,8 @@
-"""The two moments a process can surprise us: it forks, and it ends.
+"""Fork and exit of the process.
 
-After a fork the child has none of our threads: the CPU device starts its workers anew, CUDA work is
-refused. At the end we wait for the streams, end the threads that watch them, and report failures
-that were not seen. Where Ctrl-C ends the process, kernels that can be stopped are stopped.
+A forked child has none of our threads: the CPU device starts its workers anew, CUDA work is
+refused. At exit the streams are waited for, the threads that watch them end, and failures that no
+call has raised are reported. If Ctrl-C ends the process, kernels that can be stopped are stopped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["guard_process"]
 
 
 def guard_process() -> None:
-    """Be told when this process forks or ends."""
+    """Register the handlers of fork and exit."""
     atexit.register(_finish)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=start_child)
@@ -34,7 +34,7 @@ def _finish() -> None:
 
 
 def _ends_by_interrupt() -> bool:
-    """Whether a script ends by Ctrl-C: then a kernel that does not end is not waited for."""
+    """Whether Ctrl-C ends a script: then an endless kernel is not waited for."""
     last = getattr(sys, "last_type", None)
     return last is KeyboardInterrupt and not hasattr(sys, "ps1")
 
@@ -50,7 +50,7 @@ def _finish_device(device: Device) -> None:
             stream.wait(stream.issued)
         device.backend.end()
     except DriverError:
-        return  # the context is lost, and whoever used it last has been told
+        return  # the context is lost, and the call that found out has raised
     with device.lock:
         report_unseen(device.unseen)
         device.unseen.clear()

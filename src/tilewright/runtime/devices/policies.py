@@ -1,7 +1,7 @@
-"""Which stream awaited and scheduled operations run on.
+"""Scheduling policies: the streams of awaited and scheduled operations.
 
-Plain calls use the current stream of a device. An operation that is awaited takes the next stream
-of its device's policy, so that independent ones overlap.
+Plain calls use the current stream of a device. An awaited operation takes the next stream of its
+device's policy, so that independent operations overlap.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MOST_STREAMS = 1024  # of one policy
 
 
 class SchedulingPolicy(Protocol):
-    """Decides where an operation runs, and nothing else."""
+    """Chooses the stream of an operation."""
 
     def next_stream(self) -> Stream:
-        """The stream for the next operation. Any thread may ask."""
+        """The stream for the next operation. Any thread may call it."""
 
 
 class RoundRobin:
@@ -58,12 +58,12 @@ class SingleStream:
         self._stream = check_stream(stream)
 
     def next_stream(self) -> Stream:
-        """The stream."""
+        """The only stream."""
         return self._stream
 
 
 def ask_policy(policy: Any) -> Stream:
-    """The stream that a policy gives next."""
+    """The next stream of a policy."""
     try:
         ask = getattr(policy, "next_stream", None)
     except Exception:  # noqa: BLE001 (of an object's own property)

@@ -1,9 +1,9 @@
 """Streams: operations in order, counted, so that `(stream, count)` is a fence.
 
-A stream counts what is submitted to it and remembers how far it has waited for others, so a wait
-is inserted only when it orders something new; no event is recorded per operation. What really
-queues and runs work is the backend's `Queue`. Counting and waiting-for happen under the device's
-lock; `sync` and `wait` block without it.
+A stream counts its submissions and keeps a vector clock of its waits for other streams, so a wait
+is inserted only if it orders new work; no event is recorded per operation. The backend's `Queue`
+queues and runs the work. Counts and clocks change under the device's lock; `sync` and `wait` block
+without it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "sync_all",
 ]
 
-# Unsettled entries, or bytes kept, from which a submission asks the device how far it is.
+# Number of unsettled entries, or of kept bytes, from which a submission queries the device.
 POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
 _REMEMBERED_FAILURES = 64
 
@@ -79,58 +79,58 @@ class Stream(OnlyOne):
         self.failed: deque[Outcome] = deque(maxlen=_REMEMBERED_FAILURES)
         self._unsettled: deque[Outcome] = deque()
         self._kept: deque[tuple[int, object, int]] = deque()
-        self.kept_bytes = 0  # of other libraries' memory that nobody has any more
-        self.has_loose_ends = False  # things kept, or ends that nobody has looked at
+        self.kept_bytes = 0  # of other libraries' memory kept only by this stream
+        self.has_loose_ends = False  # objects kept, or unsettled outcomes
         self.free_list = FreeList()
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"
             name = f"{device.name} {self.label}"
             self.queue: Queue[Any] = queue or device.backend.new_queue(name)
-            if is_listed:  # among those that are waited for when everything is
+            if is_listed:  # included in `synchronize()`
                 device.streams.append(self)
         self.is_listed = is_listed
-        # Whether what is put here runs and nothing else: not a tape, and nobody else records it.
+        # Whether work put here runs once: neither a capture stream nor captured by another library.
         self.is_plain = is_listed and not self.queue.may_be_recorded
-        # Whether it can be the sole stream of a timeline, on which no use can fail.
+        # Whether it can be the sole stream of a timeline: no use on it can fail.
         self.may_be_sole = is_listed and not self.queue.may_raise
 
     # Under the device's lock.
 
     def advance(self, operations: int = 1) -> int:
-        """End an operation here, or several at once, and give the count of the last."""
+        """End an operation here, or several at once; gives the count of the last one."""
         count = self.issued + operations
-        self.queue.marked = count  # first: whoever sees what was issued may wait for it
+        self.queue.marked = count  # first: a thread that sees `issued` may wait for it
         self.issued = count
         return count
 
     def wait_for(self, other: Stream, count: int) -> None:
-        """Order everything submitted from now on after operation `count` of another stream."""
+        """Order all later submissions after operation `count` of another stream."""
         if other is self or self.waited.get(other, 0) >= count or other.has_passed(count):
             return
         covered = self.queue.order_after(other.queue, count)
         self.waited[other] = covered
         if covered == other.issued:
-            # All of it comes before us, and so does whatever it has waited for.
+            # All its submissions come before this stream's next one, and so do those it waited for.
             for third, reached in other.waited.items():
                 if third is not self and self.waited.get(third, 0) < reached:
                     self.waited[third] = reached
 
     def follow(self, other: Stream) -> None:
-        """Order everything submitted from now on after all that anybody has put on another."""
+        """Order all later submissions after all work on another stream, even uncounted work."""
         self.waited[other] = self.queue.order_after(other.queue, other.issued)
 
     def keep(self, thing: object, nbytes: int = 0, *, until: int = 0) -> None:
-        """Keep something alive until an operation has completed, the one being submitted if none.
+        """Keep an object alive until an operation has completed, by default the one in submission.
 
-        The more bytes somebody else could have instead, the sooner it is looked at.
+        `nbytes` of memory that could be reused otherwise make `settle` query the device sooner.
         """
         self._kept.append((until or self.issued + 1, thing, nbytes))
         self.kept_bytes += nbytes
         self.has_loose_ends = True
 
     def watch(self, count: int, check: Check | None, causes: Iterable[Outcome]) -> Outcome | None:
-        """Remember an operation that can fail; None if there is nothing to remember."""
+        """Track the outcome of an operation that can fail; None if it cannot."""
         causes = tuple(causes)
         if check is None and not causes and not self.queue.may_raise:
             return None
@@ -140,9 +140,9 @@ class Stream(OnlyOne):
         return outcome
 
     def settle(self, *, ask: bool = True) -> None:
-        """Look at what has completed; `ask=False` uses only what is known already.
+        """Settle completed operations and drop their objects; `ask=False` seldom queries the device.
 
-        In a critical section nothing is let go: a finaliser of it may launch.
+        In a critical section no object is dropped: its finaliser may launch.
         """
         if not self.has_loose_ends:
             return
@@ -153,13 +153,13 @@ class Stream(OnlyOne):
             done = self.queue.completed() if ask else self.queue.known
         while self.device.busy is None and (kept := self._take_kept(done)) is not None:
             self.kept_bytes -= kept[2]
-            del kept  # last: its finaliser may come here again
+            del kept  # last: its finaliser may call this again
         while (ended := self._take_unsettled(done)) is not None:
             ended.settle()
         if not (self._kept or self._unsettled):
             self.has_loose_ends = False
 
-    # A finaliser may settle in between, too: so the first is taken off as soon as it was asked.
+    # A finaliser may settle in between: the first entry is removed in the step that tests it.
 
     def _take_kept(self, done: int) -> tuple[int, object, int] | None:
         try:
@@ -174,14 +174,14 @@ class Stream(OnlyOne):
             return None
 
     def is_at_rest(self) -> bool:
-        """Whether nothing is under way, is left to be looked at, or has failed and was not told."""
+        """Whether all work has completed and been settled, and no failure is left to raise."""
         return self.has_ended() and not self.has_loose_ends and not self.failed
 
     def has_ended(self) -> bool:
-        """Whether nothing of ours is under way."""
+        """Whether all operations submitted here have completed."""
         return self.issued == self.queue.completed()
 
-    # For everybody.
+    # Any thread may call these.
 
     def has_passed(self, count: int) -> bool:
         """Whether operation `count` has completed; never blocks."""
@@ -197,16 +197,16 @@ class Stream(OnlyOne):
                 self.settle()
 
     def make_room(self) -> None:
-        """Wait as long as very much is queued here, unless the device's lock is held."""
+        """Block while too much work is queued here, unless the device's lock is held."""
         lock: Any = self.device.lock
-        # It is while tensors get their first contents, and by finalisers.
-        if not lock._is_owned():  # noqa: SLF001 (as conditions of the standard library ask)
+        # The lock is held while tensors get their first contents, and by finalisers.
+        if not lock._is_owned():  # noqa: SLF001 (conditions of the standard library call it, too)
             self.queue.make_room()
 
     def sync(self) -> None:
-        """Block until everything submitted so far has completed; raise a failure not told yet.
+        """Block until all submitted work has completed; raise a failure not raised yet.
 
-        Each failure is told once: the next call raises the next one, if there is another.
+        Each failure is raised once: the next call raises the next one, if there is another.
         """
         refuse_waiting("stream.sync()")
         self.wait(self.issued)
@@ -219,9 +219,9 @@ class Stream(OnlyOne):
                 first.surface()
 
     def hold(self) -> Hold:
-        """Stop the stream before whatever is submitted next, until released. For tests.
+        """Stop the stream before the next submission, until released. For tests.
 
-        It is an operation of its own: a stream that is held has something to do.
+        A hold is an operation of its own, so a held stream is not idle.
         """
         with self.device.lock:
             made = self.queue.hold()
@@ -229,7 +229,7 @@ class Stream(OnlyOne):
             return made
 
     def stamp(self) -> Stamp:
-        """Note the time when everything put so far has completed; an operation of its own."""
+        """Record the time when all work put so far has completed; an operation of its own."""
         with self.device.lock:
             made = self.queue.stamp()
             self.advance()
@@ -246,16 +246,16 @@ class Stream(OnlyOne):
 
 
 def sync_all(streams: Sequence[Stream]) -> None:
-    """Block until everything on some streams has completed; then raise a failure not told yet."""
+    """Block until all work on some streams has completed; then raise a failure not raised yet."""
     refuse_waiting("synchronize()")
     for one in streams:
-        one.wait(one.issued)  # all of them, before a failure of one is told
+        one.wait(one.issued)  # all of them, before a failure of one is raised
     for one in streams:
         one.sync()
 
 
 def check_device(given: Any) -> Device:
-    """A device, if it is one; known by what it has, since devices stand above this module."""
+    """A device, recognised by an attribute, since the module of devices imports this one."""
     if getattr(given, "backend", None) is None:
         raise LaunchError(
             f"a device is `tw.Device('cpu')` or the like, and {type(given).__name__} is none"
@@ -273,18 +273,18 @@ def _count_alone() -> int:
 # Reference count of an object held by one local and one container.
 _ALONE = _count_alone()
 _is_gil_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
-# Without the interpreter's lock a count proves nothing: another thread may be about to take it.
+# Without the GIL a count proves nothing: another thread may be about to take a reference.
 _COUNTS = _is_gil_enabled is None or _is_gil_enabled()
 
 
 def find_unused(streams: list[Stream]) -> Stream | None:
-    """A stream that nobody has any more and that has nothing to do. The device's lock is held."""
+    """An idle stream without references from outside. The device's lock is held."""
     if not _COUNTS:
         return None
     for number in range(len(streams)):
         streams[number].settle()
     followers = _count_followers(streams)
-    for number in range(len(streams)):  # to enumerate them would count as one who has it
+    for number in range(len(streams)):  # `enumerate` would hold a reference
         found = streams[number]
         known = _ALONE + followers.get(id(found), 0)
         if getrefcount(found) == known and found.is_at_rest():
@@ -293,7 +293,7 @@ def find_unused(streams: list[Stream]) -> Stream | None:
 
 
 def _count_followers(streams: list[Stream]) -> dict[int, int]:
-    """How many streams have waited for each one, and so refer to it, by its id."""
+    """The number of streams that have waited for each one, and so refer to it, by its id."""
     found: dict[int, int] = {}
     for one in streams:
         for other in one.waited:
