@@ -140,7 +140,7 @@ class Stream(OnlyOne):
         return outcome
 
     def settle(self, *, ask: bool = True) -> None:
-        """Settle completed operations and drop their objects; `ask=False` seldom queries the device.
+        """Settle completed operations, drop their objects; `ask=False` seldom queries the device.
 
         In a critical section no object is dropped: its finaliser may launch.
         """

@@ -1,8 +1,8 @@
-"""Arrays of other libraries as tensors: which can be taken, and what is wrong with the others.
+"""Arrays of other libraries as tensors, and the refusals of arrays that cannot be tensors.
 
-A reader for each kind of array says where it lies and how (`ForeignArray`); what follows is the
-same for all. Nothing is copied. Readers are found by the type of an array, and by what the type
-offers when it is seen for the first time.
+A reader for each kind of array gives its address and layout (`ForeignArray`); the rest is the same
+for all. Nothing is copied. Readers are found by the type of an array; a new type is matched by the
+protocols it has.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tilewright.runtime.order.critical import critical
 __all__ = ["ForeignArray", "Form", "Reader", "adopt", "find_form", "find_place", "refuse"]
 
 _LAST_ADDRESS = (1 << 63) - 1  # of any memory
-_PLACES = 16384  # of each form that are remembered; with more, all are forgotten
+_PLACES = 16384  # cached places of each form; a full table is cleared
 
 
 class Form:
-    """How arrays lie that are alike, wherever they begin."""
+    """The layout of arrays, for any address."""
 
     __slots__ = (
         "dtype", "is_empty", "itemsize", "label", "places", "reach", "shape", "strides",
@@ -46,8 +46,8 @@ class Form:
         # Bytes from the first element to the end of the last one.
         self.reach = 0 if self.is_empty else self._span() * self.itemsize
         self.label = f"{dtype.label}[{', '.join(map(str, shape))}]"
-        # By the device, the address, and whether nothing may be written: libraries give memory out
-        # again and again.
+        # Keyed by device, address, and whether writes are refused: allocators reuse memory, so
+        # addresses recur.
         self.places: dict[tuple[Device, int, bool], ArrayPlace] = {}
 
     def _span(self) -> int:
@@ -55,7 +55,7 @@ class Form:
         return 1 + sum((extent - 1) * stride for extent, stride in steps)
 
     def find_place(self, producer: Producer, device: Device, address: int) -> ArrayPlace:
-        """Where such an array lies, at an address that is not known."""
+        """The place of such an array at a new address."""
         offset = 0 if self.is_empty else self._offset(producer.library, address)
         if offset * self.itemsize + self.reach > _LAST_ADDRESS:
             raise refuse(
@@ -74,7 +74,7 @@ class Form:
         return found
 
     def _offset(self, library: str, address: int) -> int:
-        """Elements from address 0 to the first."""
+        """Elements from address 0 to the first one."""
         offset, rest = divmod(address, self.itemsize)
         if rest:
             raise refuse(
@@ -88,16 +88,16 @@ class Form:
 
 
 class ForeignArray(NamedTuple):
-    """Where an array lies and how."""
+    """An array as its reader describes it."""
 
     producer: Producer
     device: Device
     form: Form
     address: int  # of the first element
-    ready: Stream | None = None  # the stream that has been made to wait for the library
+    ready: Stream | None = None  # the stream that waits for the library's work
 
 
-# Says where an array of one kind lies.
+# Reads an array of one kind.
 Reader = Callable[[Any], ForeignArray]
 
 
@@ -113,7 +113,7 @@ def _make_form(
     return Form(dtype, checked, _in_elements(library, checked, strides, itemsize))
 
 
-# The form of a library's arrays with a dtype, a shape and strides in bytes; refuses some.
+# The form of arrays with a dtype, a shape and strides in bytes; refuses invalid strides.
 find_form = cast("Callable[..., Form]", lru_cache(maxsize=1024)(_make_form))
 
 
@@ -138,7 +138,7 @@ def _storage(
 
 
 def find_place(producer: Producer, device: Device, form: Form, address: int) -> ArrayPlace:
-    """The place of an array that lies like this."""
+    """The cached place of an array, or a new one."""
     found = form.places.get((device, address, producer.read_only))
     return form.find_place(producer, device, address) if found is None else found
 
@@ -146,9 +146,9 @@ def find_place(producer: Producer, device: Device, form: Form, address: int) -> 
 def _in_elements(
     library: str, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[int, ...]:
-    """Strides in elements; along an axis with fewer than two they are ours to say.
+    """Strides in elements; axes with fewer than two elements get packed strides.
 
-    So are all strides of an array without elements.
+    All axes of an array without elements do.
     """
     found = []
     packed = 1

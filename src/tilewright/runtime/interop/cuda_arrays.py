@@ -23,7 +23,7 @@ _ADDRESSES = 1 << 64
 
 
 class _Said(NamedTuple):
-    """What an interface says of an array; it may say something else at any time."""
+    """The interface of an array at one moment; it may change at any time."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in bytes
@@ -31,11 +31,11 @@ class _Said(NamedTuple):
     address: int
     read_only: bool
     has_mask: bool
-    stream: int | None  # on which the library works; version 2 has none, and asks for no order
+    stream: int | None  # the library's stream; version 2 has none, and requires no order
 
 
 class _CudaProducer(Producer):
-    """An array that says on which stream its library works."""
+    """An array that names the stream of its library."""
 
     array: Any
 
@@ -45,7 +45,7 @@ class _CudaProducer(Producer):
         self._lay = _how_it_lies(said)
 
     def why_not_there(self, first: int, end: int) -> str | None:
-        """What the interface says now: how much memory there is, nothing says."""
+        """Compare the interface now with the one passed; it has no size of the memory."""
         del first, end
         now = _ask(self.array)
         return None if now is not None and _how_it_lies(now) == self._lay else MOVED
@@ -57,7 +57,7 @@ class _CudaProducer(Producer):
 
 
 def read_cuda_array(array: Any) -> ForeignArray:
-    """Where an array lies, by its CUDA array interface; by DLPack if this one has none."""
+    """Read an array by its CUDA array interface; by DLPack if this one has none."""
     said = _ask(array)
     if said is None:
         return read_exported(array)
@@ -78,12 +78,12 @@ def read_cuda_array(array: Any) -> ForeignArray:
 
 
 def _ask(array: Any) -> _Said | None:
-    """What the interface of an array says now; None if this one has none."""
+    """The current interface of an array; None if this one has none."""
     interface: Any = None
     try:
         interface = getattr(array, "__cuda_array_interface__", None)
         return None if interface is None else _read(interface)
-    except Exception as error:  # of another library: it may say anything
+    except Exception as error:  # of another library: any exception is possible
         raise LaunchError(
             f"the CUDA array interface of an array of {library_of(array)} cannot be read"
             f" ({type(error).__name__}: {shown(str(error))}): it is a dictionary with shape,"

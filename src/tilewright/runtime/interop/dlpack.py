@@ -1,8 +1,8 @@
-"""DLPack: the structures of its versions 0 and 1, and the dtypes as it numbers them.
+"""DLPack: the structures of its versions 0 and 1, and its numbers of dtypes.
 
-A capsule is only looked into, never consumed: it stays as it came and is kept, so that its own
-destructor calls the producer's deleter when the last of our tensors is gone. What we export is a
-capsule that NumPy made, with a deleter in C; here it is told what NumPy could not say.
+A capsule is only read, never consumed: it is kept unchanged, so that its own destructor calls the
+producer's deleter when the last of our tensors is gone. An exported capsule is made by NumPy, with
+a deleter in C; the fields that NumPy cannot express are set here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "look_into",
 ]
 
-# The version that we speak; later minor ones differ in nothing that we read.
+# The version that we implement; later minor ones agree in all fields that we read.
 VERSION = (1, 1)
 
 # Kinds of memory.
@@ -60,7 +60,7 @@ _BY_CODE[17, 4, 2] = u8  # pairs of f4e2m1fn
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _READ_ONLY = 1  # a flag
-_MOST_AXES = 64  # of an array of any library; more are no array's
+_MOST_AXES = 64  # of an array of any library; a larger number is an invalid capsule
 
 
 class _Device(ctypes.Structure):
@@ -105,7 +105,7 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 
 class CapsuleTensor(NamedTuple):
-    """What a capsule says."""
+    """The contents of a capsule."""
 
     kind: int
     number: int
@@ -114,11 +114,11 @@ class CapsuleTensor(NamedTuple):
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in elements
-    read_only: bool  # one without a version cannot say, and is taken to be
+    read_only: bool  # a capsule without a version cannot say, and counts as read-only
 
 
 def look_into(capsule: Any) -> CapsuleTensor | None:
-    """What a capsule says; None if that cannot be read: of another version, or no such capsule."""
+    """The contents of a capsule; None if it is of another version, or no DLPack capsule."""
     tensor, flags = _open(capsule)
     if tensor is None or not 0 <= tensor.ndim <= _MOST_AXES:
         return None
@@ -139,7 +139,7 @@ def look_into(capsule: Any) -> CapsuleTensor | None:
 
 
 def describe_capsule(capsule: Any, dtype: type[DType], kind: int, number: int) -> Any:
-    """Tell a fresh capsule of ours what NumPy could not say: its dtype, and where it lies."""
+    """Set the fields of our new capsule that NumPy cannot express: the dtype and the device."""
     tensor, _ = _open(capsule)
     assert tensor is not None, "NumPy made it a moment ago"
     tensor.dtype.code, tensor.dtype.bits = DLPACK_DTYPES[dtype]

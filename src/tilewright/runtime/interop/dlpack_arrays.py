@@ -1,4 +1,4 @@
-"""Arrays of any library that exports them by DLPack: JAX, CuPy, and whoever comes next."""
+"""Arrays of any library that exports them by DLPack: JAX, CuPy and others."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tilewright.runtime.interop.foreign import Producer
 
 __all__ = ["library_of", "read_exported"]
 
-# Kinds of memory, as devices of ours; pinned host memory is the host's.
+# Devices of ours for kinds of memory; pinned host memory belongs to the host.
 _KINDS = {CPU: "cpu", CUDA_HOST: "cpu", CUDA: "cuda", CUDA_MANAGED: "cuda"}
 
 
 class _Exporter(Producer):
-    """Keeps the capsule, which keeps the memory, and the array, which may do more."""
+    """Keeps the capsule, which keeps the memory, and the array, which may own more."""
 
     def __init__(self, array: Any, capsule: Any, *, read_only: bool) -> None:
         super().__init__(array, read_only=read_only)
@@ -37,7 +37,7 @@ class _Exporter(Producer):
 
 
 def read_exported(array: Any) -> ForeignArray:
-    """Where an array lies, by what it exports."""
+    """Read an array by its DLPack export."""
     device = _device(array, *_place(array))
     ready = None if device.kind == "cpu" else device.stream
     capsule = _export(array, ready)
@@ -77,10 +77,10 @@ def _described(array: Any, capsule: Any, said: CapsuleTensor, device: Device) ->
 
 
 def _place(array: Any) -> tuple[int, int]:
-    """Where an array says that it lies: DLPack's kind of device, and its number."""
+    """The device of an array: DLPack's kind of device, and its number."""
     try:
         kind, number = as_ints(array.__dlpack_device__())
-    except Exception as error:  # what stands for an array in a trace, or was deleted, has none
+    except Exception as error:  # a tracer, or a deleted array, has no device
         raise LaunchError(
             f"{library_of(array)} does not say where its array lies ({error}): pass an array that"
             " has contents, outside of what is traced or compiled"
@@ -94,9 +94,9 @@ def _export(array: Any, ready: Stream | None) -> Any:
     try:
         try:
             return array.__dlpack__(max_version=VERSION, **asked)
-        except TypeError:  # an exporter from before versions
+        except TypeError:  # an exporter without versions
             return array.__dlpack__(**asked)
-    except Exception as error:  # of another library, which may raise anything
+    except Exception as error:  # of another library: any exception is possible
         raise LaunchError(f"{library_of(array)} did not export its array: {error}") from error
 
 

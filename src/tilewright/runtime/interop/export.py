@@ -1,9 +1,9 @@
-"""Exports: a tensor's memory in the hands of another library, and the hold that goes with it.
+"""Exports: a tensor's memory lent to another library, and the borrow that goes with it.
 
-The hold is exclusive, since what a library does with an array cannot be seen; `read_only=True`
-makes it a shared one, trusting the consumer. It ends when the consumer has dropped its array and
-nobody has the export itself; then whatever the consumer has put on its stream by that time comes
-before our next operation on the memory. Finalisers only leave a note.
+The borrow is exclusive, since another library's use of an array is not observable; `read_only=True`
+makes it shared, trusting the consumer. It ends when the consumer has dropped its array and the
+export has no references; then all work on the consumer's stream so far is ordered before our next
+operation on the memory. Finalisers only append to the deferred queue.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from tilewright.runtime.order.critical import critical
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
-_CONSUMERS = frozenset({"cupy", "jax", "numpy", "tensorflow", "torch"})  # whose code asks for one
+# Packages whose frames may request an export.
+_CONSUMERS = frozenset({"cupy", "jax", "numpy", "tensorflow", "torch"})
 _NO_MEMORY = "a tensor without memory (tw.meta) cannot be exported"
 
 
 class Exportable(Handle, Protocol):
-    """What an export needs to know of a tensor."""
+    """The part of a tensor that an export needs."""
 
     @property
     def dtype(self) -> type[DType]:
@@ -47,15 +48,15 @@ class Exportable(Handle, Protocol):
 
 
 class Exporting:
-    """What a tensor offers to other libraries."""
+    """The export methods of a tensor."""
 
     __slots__ = ()
 
     def export(self: Exportable, *, read_only: bool = False) -> Export:
-        """The memory for another library, held for it as long as the export is kept or used.
+        """The memory for another library, held as long as the export or an array made of it exists.
 
-        The hold is exclusive; `read_only=True` makes it a shared one, trusting the consumer, since
-        some write all the same. `__cuda_array_interface__` is found on what this gives.
+        The hold is exclusive; `read_only=True` makes it shared, trusting the consumer, since some
+        libraries write regardless. The export has `__cuda_array_interface__`.
         """
         return Export(self, read_only=read_only)
 
@@ -65,7 +66,7 @@ class Exporting:
         return Export(self, read_only=read_only).__dlpack__(**options)
 
     def __dlpack_device__(self: Exportable) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers."""
+        """The device of the memory, in DLPack's numbers."""
         return place_of(self.storage.device)
 
 
@@ -77,7 +78,7 @@ class _Exported(NamedTuple):
 
 
 class _Hold(Borrow):
-    """What an export holds of its tensor."""
+    """The borrow of an export."""
 
     __slots__ = ()
 
@@ -104,7 +105,7 @@ class Export(OnlyOne):
             if device.kind == "cpu":
                 self._wait()
         except BaseException:
-            self._give_back()  # now, and not when the traceback goes
+            self._give_back()  # now, and not when the traceback is dropped
             raise
 
     def _give_back(self) -> None:
@@ -132,7 +133,7 @@ class Export(OnlyOne):
             storage.materialise(device.stream)
 
     def _wait(self) -> None:
-        """Wait on the host for all uses of the memory, and raise how they failed."""
+        """Wait on the host for all uses of the memory, and raise their failure."""
         refuse_waiting("an export")
         device, timeline = self.device, self.tensor.storage.timeline
         region, writes = self.tensor.region, not self.read_only
@@ -142,11 +143,11 @@ class Export(OnlyOne):
 
     @property
     def device(self) -> Device:
-        """Where the memory is."""
+        """The device of the memory."""
         return self.tensor.storage.device
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers."""
+        """The device of the memory, in DLPack's numbers."""
         return place_of(self.device)
 
     def __dlpack__(
@@ -171,7 +172,7 @@ class Export(OnlyOne):
         return describe_capsule(_capsule(window, max_version), self.tensor.dtype, *place)
 
     def _order(self, number: int | None) -> None:
-        if number == -1:  # the consumer sees to it, or uses our stream
+        if number == -1:  # the consumer orders its work itself, or uses our stream
             return
         device = self.device
         with device.lock:
@@ -190,7 +191,7 @@ class Export(OnlyOne):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3; there is nothing in it that ends, so the export itself has to be kept."""
+        """Version 3; it has no deleter, so the caller has to keep the export."""
         device, tensor = self.device, self.tensor
         if device.kind != "cuda":
             raise AttributeError(f"a tensor on {device.name} has no CUDA array interface")
@@ -200,12 +201,13 @@ class Export(OnlyOne):
             self._order_behind(ours)
         interface = {**_interface(tensor, self.read_only), "stream": ours.queue.number}
         kind = numpy_dtype(tensor.dtype)
-        if kind.isbuiltin == 1:  # NumPy's own; bf16 and f8, which it has no letters for, are bits
+        # NumPy's own; bf16 and f8, which have no type code there, are exported as bits.
+        if kind.isbuiltin == 1:
             interface["typestr"] = kind.str
         return interface
 
     def __del__(self) -> None:
-        # No lock and no driver here: a deleter may run this on any thread.
+        # No lock and no driver call: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
             self.device.deferred.append(_Returned(holder, tuple(self._streams)))
@@ -223,7 +225,7 @@ def place_of(device: Device) -> tuple[int, int]:
 
 
 class _Window:
-    """The elements as bits, for NumPy; it keeps the export."""
+    """The elements as bits, for NumPy; keeps the export."""
 
     def __init__(self, export: Export) -> None:
         self._export = export
@@ -231,7 +233,7 @@ class _Window:
 
 
 def _interface(tensor: Exportable, read_only: bool) -> dict[str, Any]:
-    """What the array interfaces of NumPy and CUDA have in common; elements travel as bits."""
+    """The common part of the array interfaces of NumPy and CUDA; elements are passed as bits."""
     itemsize = tensor.itemsize
     return {
         "version": 3,
@@ -252,14 +254,14 @@ def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) 
 
 
 class _Returned(NamedTuple):
-    """An export that was dropped."""
+    """Deferred work: a dropped export."""
 
     holder: Borrow
     streams: tuple[Stream, ...]
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """End the hold, ordered after what the consumer has put on its streams by now."""
+        """End the borrow, ordered after all work on the consumer's streams so far."""
         for stream in self.streams:
             for use in self.holder.uses:
                 timeline = use.timeline.last()

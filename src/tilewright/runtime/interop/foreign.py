@@ -1,7 +1,7 @@
-"""Memory of another library: found by its addresses, so that no two views can disagree.
+"""Storages of other libraries' memory, found by address, so that two views cannot disagree.
 
-Storages whose ranges overlap share the timeline of their group (`ranges`); their regions count in
-absolute addresses. Everything but the finaliser happens under the device's lock. `imports` reads
+Storages whose ranges overlap share the timeline of their group (`ranges`); their regions are
+absolute addresses. Everything but the finaliser runs under the device's lock. `imports` reads
 arrays of other libraries.
 """
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MOVED", "ArrayPlace", "ForeignStorage", "Producer"]
 
-_FROM_USERS = 6  # calls from one of a user's to the storage of an array, at least
-# The reason of an array that lies elsewhere now.
+_FROM_USERS = 6  # least number of frames between a user's call and the storage of an array
+# The reason for refusing an array that has another address now.
 MOVED = "has been moved or resized since: pass the array again after that"
 
 
 class Producer:
-    """The library that owns some memory; one with habits of its own derives from this."""
+    """The library that owns some memory; libraries with rules of their own derive from this."""
 
     library = "another library"
     has_one_stream = False  # whether all its arrays on a device have one current stream
-    comes_back = False  # whether it gives the same memory out again and again
+    comes_back = False  # whether its allocator reuses memory, so that addresses recur
     read_only = False
 
     def __init__(self, array: object, *, read_only: bool = False) -> None:
@@ -45,13 +45,13 @@ class Producer:
     def why_not_there(self, first: int, end: int) -> str | None:
         """The reason why the array no longer begins at an address, or its memory ends too early.
 
-        A library whose arrays can be moved or shrunk says so; of others nothing can be known.
+        Overridden for libraries whose arrays can be moved or shrunk; other arrays are not checked.
         """
         del first, end
         return None
 
     def why_not_written(self) -> str | None:
-        """The reason why nothing may write to it, if there is one."""
+        """The reason why the array may not be written; None if it may."""
         if self.read_only:
             return f"the array of {self.library} is read-only: pass it to a Ref, or write to a copy"
         return None
@@ -60,18 +60,18 @@ class Producer:
         """Tell the library that the contents will change."""
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
-        """Whether the library keeps the memory from others until these streams are done with it."""
+        """Whether the library keeps the memory from reuse until these streams have passed."""
         del streams
         return False
 
     def current_stream(self, device: Device) -> Stream | None:
-        """The stream on which the library works now; None where it has none."""
+        """The current stream of the library; None if it has none."""
         del device
         return None
 
 
 class ArrayPlace:
-    """Where arrays of one form lie that begin at one address, one after the other."""
+    """The address and layout of arrays of one form, shared by all arrays found there."""
 
     __slots__ = ("allocation", "form", "layout", "template")
 
@@ -106,7 +106,7 @@ class ForeignStorage(Storage):
         self.join_group()
 
     def join_group(self, *, forgets: bool = True) -> None:
-        """Share the timeline of all memory that this range can overlap."""
+        """Share the timeline of all ranges that this one overlaps."""
         region = self.origin.template.region
         if region.low == region.high:
             self.timeline = Group(self.device, 0, 0)
@@ -115,7 +115,7 @@ class ForeignStorage(Storage):
         self._begin()
 
     def _begin(self) -> None:
-        """Have the library's stream as the sole one, if no use of the memory is known."""
+        """Make the library's stream the sole one, if no use of the memory is known."""
         timeline, producer = self.timeline, self.producer
         is_new = not timeline.uses and not timeline.graphs and timeline.stream is None
         if is_new and producer.has_one_stream:
@@ -138,7 +138,7 @@ class ForeignStorage(Storage):
         return self.timeline
 
     def shares_memory(self, other: Storage) -> bool:
-        """Whether regions of both can overlap: those of all foreign memory are addresses."""
+        """Whether regions of both can overlap: regions of foreign memory are addresses."""
         return isinstance(other, ForeignStorage)
 
     def why_not_written(self, array: Any = None) -> str | None:
@@ -147,25 +147,25 @@ class ForeignStorage(Storage):
         return self.producer.why_not_written()
 
     def check_there(self, array: Any = None) -> None:
-        """Refuse to go on if the array has been moved or shrunk since it was passed."""
+        """Refuse the operation if the array has been moved or shrunk since it was passed."""
         del array
         reason = self.producer.why_not_there(self.first, self.origin.template.region.high)
         if reason is not None:
             raise self.refusal(reason)
 
     def refusal(self, reason: str) -> BorrowError:
-        """The refusal of a launch for such a reason."""
+        """The refusal of a launch for a reason."""
         return BorrowError(
             f"{self.label} of {self.producer.library}, passed at {self.site}, {reason}"
         )
 
     def note_write(self, array: Any = None) -> None:
-        """Tell the library."""
+        """Tell the library that contents change."""
         del array
         self.producer.note_write()
 
     def __del__(self) -> None:
-        # No lock and no driver here: the collector may run this anywhere.
-        group = getattr(self, "timeline", None)  # one that was refused has none
+        # No lock and no driver call: the collector may run this at any point.
+        group = getattr(self, "timeline", None)  # a refused storage has none
         if self.is_counted and isinstance(group, Group) and self.nbytes:
             self.device.deferred.append(Left(group, self.producer, self.nbytes))

@@ -1,4 +1,4 @@
-"""`tw.from_dlpack`, `tw.partition`, and what a launch does with an array that is no tensor."""
+"""Arrays of other libraries as tensors: `tw.from_dlpack`, `tw.partition` and launches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
 
-# How arrays of a type are read; types that were seen once are added.
+# Readers by type of array; new types are added when they are first seen.
 _READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
 
-# What the types of other libraries offer, the most telling first.
+# Protocols of other libraries' types; the most informative comes first.
 _PROTOCOLS: dict[str, Reader] = {
     "__cuda_array_interface__": read_cuda_array,
     "__dlpack__": read_exported,
@@ -29,7 +29,7 @@ _PROTOCOLS: dict[str, Reader] = {
 
 
 def as_tensor(value: Any) -> Tensor | None:
-    """A tensor, or a tensor on the memory of an array; None for anything else."""
+    """A tensor, or a tensor on the memory of an array; None for any other object."""
     kind = type(value)
     if issubclass(kind, Tensor):
         return value  # type: ignore[no-any-return]
@@ -38,15 +38,15 @@ def as_tensor(value: Any) -> Tensor | None:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of a library that we know how to read."""
+    """Whether it is an array of a library that has a reader."""
     return type(value) in _READERS or _find_reader(type(value)) is not None
 
 
 def from_dlpack(array: Any) -> Tensor:
-    """A tensor on the memory of an array: NumPy, torch, CuPy, JAX or anything that speaks DLPack.
+    """A tensor on the memory of an array: NumPy, torch, CuPy, JAX or another DLPack exporter.
 
-    Nothing is copied, and the array is kept alive while the tensor is. What its library does with
-    it meanwhile, from the host or on streams that it did not tell of, cannot be seen from here.
+    Nothing is copied, and the tensor keeps the array alive. Accesses by its library meanwhile, from
+    the host or on streams that it does not name, are not ordered with ours.
     """
     tensor = as_tensor(array)
     if tensor is None:
@@ -78,7 +78,7 @@ def partition(
 
 
 def _find_reader(kind: type) -> Reader | None:
-    """A reader for a type that has not been seen before; what a library knows best comes first."""
+    """A reader for a new type: torch's first, then a base class's, then a protocol's."""
     reader = find_torch_reader(kind)
     if reader is None:
         reader = next((_READERS[base] for base in kind.__mro__ if base in _READERS), None)

@@ -18,7 +18,7 @@ __all__ = ["check_memory", "read_masked", "read_numpy"]
 Array = npt.NDArray[Any]
 
 
-# What stands between an array and the one that `as_strided` was given.
+# The type of the object between an `as_strided` array and its original.
 _STRIDED: type = type(np.lib.stride_tricks.as_strided(np.zeros(1), (1,)).base)
 
 
@@ -31,7 +31,7 @@ class _NumpyProducer(Producer):
         self._owner = _find_owner(array)
 
     def why_not_there(self, first: int, end: int) -> str | None:
-        """`resize` can move and shrink it, and the array that it is a view of."""
+        """`resize` can move and shrink the array, and the array that it is a view of."""
         if _address(self.array) != first:
             return MOVED
         if self.is_within(first, end):
@@ -44,7 +44,7 @@ class _NumpyProducer(Producer):
         )
 
     def is_within(self, first: int, end: int) -> bool:
-        """Whether the memory from one address to another is of the array that has allocated it."""
+        """Whether a range of addresses lies in the array that has allocated the memory."""
         owner = self._owner
         if owner is None or first == end:
             return True
@@ -53,7 +53,7 @@ class _NumpyProducer(Producer):
 
 
 def read_numpy(array: Array) -> ForeignArray:
-    """Where an array lies."""
+    """Read an array of NumPy."""
     producer = _NumpyProducer(array)
     form = find_form("NumPy", _dtype(array), array.shape, array.strides)
     address = _address(array)
@@ -62,7 +62,7 @@ def read_numpy(array: Array) -> ForeignArray:
 
 
 def check_memory(array: Array, first: int, end: int) -> None:
-    """Refuse an array that reaches, from one address to another, beyond the memory behind it."""
+    """Refuse an array whose range of addresses exceeds the memory behind it."""
     if not _NumpyProducer(array).is_within(first, end):
         raise refuse(
             "NumPy", array.shape,
@@ -72,7 +72,7 @@ def check_memory(array: Array, first: int, end: int) -> None:
 
 
 def _find_owner(array: Array) -> Array | None:
-    """The array that has allocated the memory of another; None if no array of NumPy has."""
+    """The array that has allocated the memory; None if no NumPy array has."""
     owner, base = array, array.base
     while base is not None:
         if isinstance(base, np.ndarray):
@@ -105,7 +105,7 @@ def _dtype(array: Array) -> type[DType]:
 
 
 def read_masked(array: np.ma.MaskedArray[Any, Any]) -> NoReturn:
-    """Refused: a kernel would not see the mask."""
+    """Refuse the array: a kernel would not see the mask."""
     raise refuse(
         "NumPy", array.shape,
         "has a mask, which a kernel would not see: pass a.filled(…), or data and mask",

@@ -1,10 +1,10 @@
-"""torch tensors that launches get: one wrapper for each place, whichever tensor lies there.
+"""torch tensors passed to launches: one cached wrapper per place, for every tensor there.
 
-To look at a tensor costs about as much as a launch, so a wrapper, a handle and its timeline, is
-found by address, dtype, shape and strides. It keeps no tensor: an operation keeps those that it was
-given until it is submitted, and looks at them again then. Behind that torch's allocator keeps the
-memory from others, or the stream keeps the tensor. Memory that comes back from the allocator finds
-the wrapper of the tensor before, and with it the launches that were bound to it.
+Reading a tensor's attributes costs about as much as a launch, so a wrapper (a handle with its
+timeline) is found by address, dtype, shape and strides. It keeps no tensor: an operation keeps its
+tensors until it is submitted, and checks them again then. After that torch's allocator keeps the
+memory from reuse, or the stream keeps the tensor. Memory that the allocator reuses hits the wrapper
+of the earlier tensor, and with it the launches bound to it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from tilewright.runtime.order.timeline import Timeline
 
 __all__ = ["WRAPPERS", "PassedStorage", "wrap", "wrapped"]
 
-_MANY = 16384  # wrappers; with more, all are forgotten
+_MANY = 16384  # wrappers; a full table is cleared
 _TORCH = TorchLibrary(None)
-# By address, dtype, shape and strides, as torch has them, and whether that is on a GPU, which may
-# share addresses with the host.
+# Keyed by address, dtype, shape and strides, as torch has them, and whether the tensor is on a GPU,
+# whose addresses may equal the host's.
 WRAPPERS: dict[tuple[Any, ...], Tensor] = {}
-_kinds: set[type] = set()  # of tensors that have wrappers
+_kinds: set[type] = set()  # types of tensors that have wrappers
 
 
 class PassedStorage(ForeignStorage):
-    """The memory at a place, for whichever tensor lies there in a launch."""
+    """The memory at a place, for every tensor that is passed there."""
 
     __slots__ = ("_memory", "_told")
 
     is_counted = False  # it keeps no array
     producer: TorchLibrary
-    _memory: ref[Any]  # torch's storage that was used here last
-    _told: Stream | None  # that its allocator was told of
+    _memory: ref[Any]  # torch's storage of the last tensor kept here
+    _told: Stream | None  # stream that the allocator was last told of
 
     def __init__(self, device: Device, place: ArrayPlace, first: int, memory: Any) -> None:
         super().__init__(device, _TORCH, place, first)
@@ -58,7 +58,7 @@ class PassedStorage(ForeignStorage):
 
     @property
     def has_memory(self) -> bool:
-        """Whether torch's storage that was used here last is still there."""
+        """Whether torch's storage of the last tensor here still exists."""
         return self._memory() is not None
 
     def find_timeline(self) -> Timeline:
@@ -81,7 +81,7 @@ class PassedStorage(ForeignStorage):
             raise self.refusal(reason or MOVED)
 
     def why_not_written(self, array: Any = None) -> str | None:
-        """The reason of the tensor; none of a place without one."""
+        """The tensor's reason; a place without a tensor has none."""
         return None if array is None else why_not_written(array)
 
     def note_write(self, array: Any = None) -> None:
@@ -90,14 +90,14 @@ class PassedStorage(ForeignStorage):
             TORCH.raise_versions((array,))
 
     def kept(self, array: Any) -> ForeignStorage:
-        """The same memory, as a storage that keeps its tensor. It is in a critical section."""
+        """The same memory, as a storage that keeps its tensor. Called in a critical section."""
         return ForeignStorage(self.device, TorchLibrary(array), self.origin, self.first)
 
     def keep(self, array: Any, stream: Stream) -> None:
-        """Keep the memory from others until a stream is done with it.
+        """Keep the memory from reuse until the work on a stream has completed.
 
-        torch's allocator orders memory by the stream that it was allocated on, which need not be
-        the current one; it is told of a stream once for each storage of torch's.
+        torch's allocator orders memory by the stream of its allocation, which need not be the
+        current one; it is told of a stream once per storage of torch.
         """
         memory = array.untyped_storage()
         is_same = self._memory() is memory
@@ -112,7 +112,7 @@ class PassedStorage(ForeignStorage):
 
 
 def wrapped(array: Any) -> Tensor | None:
-    """The wrapper of a tensor, for a launch; None if it is none of torch's own."""
+    """The wrapper of a tensor, for a launch; None if its type is not one of torch's own."""
     kind = array.__class__
     if kind not in _kinds:
         if not is_torchs_own(kind):
@@ -125,7 +125,7 @@ def wrap(array: Any) -> Tensor:
     """The wrapper of a torch tensor."""
     try:
         key = array.data_ptr(), array.dtype, array.shape, array.stride(), array.is_cuda
-    except RuntimeError:  # a tensor without memory, or that is not strided: `locate` says so
+    except RuntimeError:  # a tensor without memory, or not strided: refused by `locate`
         return _make(array, None)
     found = WRAPPERS.get(key)
     return _make(array, key) if found is None or array.is_neg() else found
@@ -137,7 +137,7 @@ def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:
     place = find_place(_TORCH, device, form, address)
     storage = critical(device, "passing an array", PassedStorage, device, place, address, memory)
     made = Tensor(storage, form.dtype, place.layout, place.template)
-    if key is not None and not form.is_empty:  # which may lie nowhere, on any device
+    if key is not None and not form.is_empty:  # an empty tensor may have any address, on any device
         if len(WRAPPERS) >= _MANY:
             _forget_all()
         WRAPPERS[key] = made
@@ -145,7 +145,7 @@ def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:
 
 
 def _forget_all() -> None:
-    """Forget all wrappers. Their ranges go when nothing uses them any more."""
+    """Drop all wrappers. Their ranges are dropped after the last use."""
     forgotten = list(WRAPPERS.values())
     WRAPPERS.clear()
     for device in {wrapper.device for wrapper in forgotten}:

@@ -1,13 +1,13 @@
-"""Ranges of addresses in which arrays of other libraries lie, and the timeline of each.
+"""Groups of ranges: addresses of other libraries' arrays, and the timeline of each group.
 
 There is one table for the process. Ranges that overlap, or are bridged by a third, form a *group*,
 which is their common timeline. A group is in the table while a handle, a built operation or an
-unfinished one uses it. Its producer lives as long, unless the library itself keeps the memory from
-others: then only the range is remembered, and an array that comes to that address is ordered behind
-it. Most do come back, so such ranges are looked through when there are many, and no sooner; one
-that is over by then goes when an array comes that lies otherwise. The wrappers of a group that has
-ended join another one with their next use. Everything here happens under the device's lock, in a
-critical section.
+unfinished one uses it. Its producer is kept as long, unless the library itself keeps the memory
+from reuse: then only the range is remembered, and a later array at that address is ordered behind
+its uses. Most addresses recur, so remembered ranges are searched for completed ones only when there
+are many; a completed one is also dropped when an array with another range overlaps it. The wrappers
+of a group that has ended join another one at their next use. Groups change under the device's lock,
+in a critical section.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from tilewright.runtime.order.timeline import Timeline
 
 __all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Owner", "RangeMember", "leave"]
 
-_CROWD = 16  # members from which dead ones are looked for
-# Ranges of one device that are only remembered, from which those that are over are looked for.
+_CROWD = 16  # members from which dead ones are dropped
+# Remembered ranges of one device from which completed ones are dropped.
 MANY_LEFT = 8192
 
 
 class RangeMember(Protocol):
-    """What a group needs to know of a storage."""
+    """The part of a storage that a group needs."""
 
     @property
     def device(self) -> Device:
-        """Where it lives."""
+        """The device of the memory."""
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """The name in messages."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether it keeps its array, so that the range is in use for as long as it lives."""
+        """Whether it keeps its array, so that its life counts as a use of the range."""
 
     @property
     def has_memory(self) -> bool:
-        """Whether the memory is still that of the array that was used last."""
+        """Whether the memory still belongs to the array of the last use."""
 
     timeline: Timeline
 
 
 class Owner(Protocol):
-    """Whose memory it is."""
+    """The library that owns the memory."""
 
     @property
     def comes_back(self) -> bool:
-        """Whether the library gives the same memory out again and again."""
+        """Whether its allocator reuses memory, so that addresses recur."""
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
-        """Whether the library keeps the memory from others until these streams are done with it."""
+        """Whether the library keeps the memory from reuse until these streams have passed."""
 
 
 class Group(Timeline):
@@ -73,13 +73,13 @@ class Group(Timeline):
         self.low = low
         self.high = high
         self.members: list[ref[RangeMember]] = []
-        self.count = 0  # of storages that keep their arrays
-        self.is_left = False  # among those that are only remembered
-        self.is_ended = False  # nothing used it, and it is in no table any more
+        self.count = 0  # storages that keep their arrays
+        self.is_left = False  # in the list of remembered ranges
+        self.is_ended = False  # unused, and removed from the table
         self._crowd = _CROWD
 
     def take_in(self, other: Group) -> None:
-        """Become one with a group that has been bridged."""
+        """Merge a group that has been bridged into this one."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.merge(other)
         self.count += other.count
@@ -91,7 +91,7 @@ class Group(Timeline):
         other.members.clear()
 
     def admit(self, member: RangeMember) -> None:
-        """Add a storage, and drop dead ones when there are many."""
+        """Add a storage, and drop dead ones if there are many."""
         self.members.append(ref(member))
         self.count += member.is_counted
         if len(self.members) > self._crowd:
@@ -99,7 +99,7 @@ class Group(Timeline):
             self._crowd = max(_CROWD, 2 * len(self.members))
 
     def end(self) -> None:
-        """Have no uses: the next build with a wrapper of this group looks for another one."""
+        """Drop all uses: the next build with a wrapper of this group joins another one."""
         self.is_ended = True
         self.held, self.stream = [], None
         self._keep([])
@@ -111,7 +111,7 @@ class Group(Timeline):
         return [member for member in members if member.is_counted]
 
     def pending(self) -> tuple[Stream, ...]:
-        """Streams with operations that are not known to have completed; asks no device."""
+        """Streams with operations not known to have completed; queries no device."""
         found: dict[Stream, None] = {}
         for use in self.uses:
             if use.count > use.stream.queue.known:
@@ -120,13 +120,13 @@ class Group(Timeline):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing uses the memory any more, and no array has contents that failed."""
+        """Whether the memory has no use, and no living array has contents that failed."""
         if self.count or self.held or self.graphs or self.pending():
             return False
         return not self._may_have_failed()
 
     def _may_have_failed(self) -> bool:
-        """Whether an array that is still there has contents that failed, or may have."""
+        """Whether contents of a living array have failed, or may have."""
         outcomes = [use.outcome for use in self.uses if use.writes and use.outcome is not None]
         if all(outcome.settled and outcome.error is None for outcome in outcomes):
             return False
@@ -134,10 +134,9 @@ class Group(Timeline):
         return any(member.has_memory for member in members)
 
     def is_stale(self, low: int, high: int) -> bool:
-        """Whether it is over, and better forgotten by an array that comes to a range.
+        """Whether it is over and does not serve an array of the given range.
 
-        It is not if it was of this very range and all uses were on one stream and went well, or
-        there were none.
+        A group of exactly this range that has a sole stream, or no uses, serves it again.
         """
         is_usable = self.stream is not None or not self.uses
         if is_usable and self.low == low and self.high == high:
@@ -146,7 +145,7 @@ class Group(Timeline):
 
 
 class _Remembered:
-    """Ranges of one device that only streams still work on."""
+    """Ranges of one device that only unfinished operations use."""
 
     __slots__ = ("groups", "many")
 
@@ -155,14 +154,14 @@ class _Remembered:
         self.many = MANY_LEFT
 
     def add(self, group: Group) -> bool:
-        """Remember a range; whether it is time to look through all."""
+        """Remember a range; gives whether completed ones should be dropped now."""
         if not group.is_left and not group.count:
             group.is_left = True
             self.groups.append(group)
         return len(self.groups) >= self.many
 
     def take_out(self) -> list[Group]:
-        """Those that are over, once the streams have said how far they are."""
+        """Remove and give the ranges that are over, after querying the streams."""
         for stream in {stream for group in self.groups for stream in group.pending()}:
             stream.queue.progress()
         over = []
@@ -184,7 +183,7 @@ class _Ranges:
         self.reset()
 
     def reset(self) -> None:
-        """Start with a new lock: no thread is left to release one that was held during a fork."""
+        """Renew the lock: after a fork no thread is left to release a held one."""
         self._lock = threading.RLock()
         if not hasattr(self, "groups"):
             self.groups: list[Group] = []
@@ -192,9 +191,9 @@ class _Ranges:
             self._remembered: dict[Device, _Remembered] = {}
 
     def join(self, member: RangeMember, low: int, high: int, *, forgets: bool = True) -> None:
-        """Give a storage the group of its range, which may bridge several, or a new one.
+        """Give a storage the group of its range: an existing one, several merged, or a new one.
 
-        Groups that are over are forgotten by default: else few would be left, all of them large.
+        Groups that are over are dropped by default: merging them would leave few, large groups.
         """
         with self._lock:
             found = self._meet(member, low, high, forgets=forgets)
@@ -208,13 +207,13 @@ class _Ranges:
         if first != last:
             return self._joined(member, range(low, high), slice(first, last))
         made = Group(member.device, low, high)
-        # No calls: a signal raises before both or behind both.
+        # No calls: a signal handler raises before both assignments or after them.
         self.groups[first:first] = [made]
         self._lows[first:first] = [low]
         return made
 
     def _drop_over(self, device: Device, low: int, high: int, place: slice) -> int:
-        """Forget those of some groups that are over; gives the end of the others."""
+        """Drop the groups in a slice that are over; gives the end of the remaining slice."""
         last: int = place.stop
         for at in reversed(range(place.start, last)):
             group = self.groups[at]
@@ -224,11 +223,11 @@ class _Ranges:
         return last
 
     def _take_out(self, at: int) -> None:
-        self.groups[at].end()  # first: a signal may raise in between
+        self.groups[at].end()  # first: a signal handler may raise in between
         del self.groups[at], self._lows[at]
 
     def _joined(self, member: RangeMember, span: range, place: slice) -> Group:
-        """One group in the place of several that a range overlaps, or beyond which it reaches."""
+        """One group in place of those that a range overlaps, extended to the range."""
         device = member.device
         met = []
         for group in self.groups[place]:
@@ -252,14 +251,14 @@ class _Ranges:
         return found
 
     def end(self, group: Group) -> None:
-        """Forget a group that nothing uses any more."""
+        """Drop a group without uses from the table."""
         with self._lock:
             at = bisect_left(self._lows, group.low)
             if at < len(self.groups) and self.groups[at] is group and group.is_over:
                 self._take_out(at)
 
     def remember(self, group: Group) -> None:
-        """Have nothing of a range but what its streams still do."""
+        """Remember a range that only unfinished operations use."""
         remembered = self._remembered.get(group.device)
         if remembered is None:
             remembered = self._remembered.setdefault(group.device, _Remembered())
@@ -277,18 +276,19 @@ class _Ranges:
 
 
 def _is_recorded(device: Device) -> bool:
-    """Whether another library records a graph: to ask any stream then could spoil it."""
+    """Whether another library captures a graph: querying a stream could invalidate it."""
     return any(not one.is_plain and one.queue.is_capturing() for one in device.streams)
 
 
-# The one there is.
+# The table of the process.
 RANGES = _Ranges()
 
 
 class Left:
-    """A dropped storage; its producer lives on until nothing runs on the memory.
+    """Deferred work: a dropped storage, whose producer is kept until no operation uses the memory.
 
-    One whose library sees to that itself is let go at once: then only the range is remembered.
+    A producer whose library keeps the memory from reuse is dropped at once: then only the range is
+    remembered.
     """
 
     __slots__ = ("group", "may_be_repeated", "nbytes", "producer")
@@ -300,18 +300,18 @@ class Left:
         self.may_be_repeated = True
 
     def settle(self) -> None:
-        """Forget the range, or come back when the streams that use it have got to this point."""
-        self.may_be_repeated = False  # or the range would be counted twice
+        """Drop the range, or defer this until the streams that use it have passed this point."""
+        self.may_be_repeated = False  # else the range would be counted twice
         leave(self._final_group(), self.producer, self.nbytes)
 
     def _final_group(self) -> Group:
-        """The group that it is part of now."""
+        """The group that it has been merged into."""
         group = self.group.last()
         assert isinstance(group, Group), "groups are merged into groups"
         return group
 
     def wait_for(self, streams: tuple[Stream, ...]) -> None:
-        """Come back when these streams are done with what they have, one after the other."""
+        """Defer this until these streams have passed this point, one after the other."""
         if not streams:
             RANGES.end(self._final_group())
             return
@@ -322,7 +322,7 @@ class Left:
 
 
 def leave(group: Group, producer: Owner, nbytes: int) -> None:
-    """Have one storage of a group no more. The lock is held."""
+    """Remove one storage from a group. The lock is held."""
     group.count -= 1
     pending = group.pending()
     if pending and not producer.hand_back(pending):
@@ -334,12 +334,12 @@ def leave(group: Group, producer: Owner, nbytes: int) -> None:
 
 
 class _Waiting(NamedTuple):
-    """A dropped storage that the first of some streams is done with."""
+    """Deferred work: a dropped storage that the first of some streams has passed."""
 
     left: Left
     others: tuple[Stream, ...]
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """Go on to the next."""
+        """Wait for the next stream."""
         self.left.wait_for(self.others)

@@ -1,9 +1,9 @@
-"""Streams of other libraries: an operation on their arrays runs in their order.
+"""Stream interop: an operation on arrays of other libraries runs in the order of their streams.
 
-By default it runs on the library's own current stream. On another, that stream waits for theirs
-before and theirs waits for it after. While a library records a CUDA graph on its stream, an
-operation is recorded into that graph: nothing is allocated, waited for or noted, since it runs
-whenever and as often as the library says.
+By default it runs on the library's own current stream. On another stream, that stream waits for
+theirs before, and theirs waits for it after. While a library captures a CUDA graph on its stream,
+an operation is captured into that graph: it allocates nothing, waits for nothing and records no
+use, since the library decides when and how often it runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def library_streams(storages: Iterable[Storage]) -> tuple[Stream, ...]:
 
 
 def find_speakers(storages: Iterable[Storage]) -> tuple[ForeignStorage, ...]:
-    """Those that say on which streams libraries work: some say the same for all their arrays."""
+    """Storages whose producers name all streams: one per library with a single current stream."""
     found: dict[object, ForeignStorage] = {}
     for storage in storages:
         if isinstance(storage, ForeignStorage):
@@ -46,7 +46,7 @@ def find_speakers(storages: Iterable[Storage]) -> tuple[ForeignStorage, ...]:
 def in_their_order(
     stream: Stream, theirs: tuple[Stream, ...]
 ) -> AbstractContextManager[None, bool | None]:
-    """Put work on a stream between what the libraries did before and what they do after."""
+    """Put work on a stream between the libraries' earlier work and their later work."""
     others = [one for one in theirs if one is not stream]
     return _between(stream, others) if others else nullcontext()
 
@@ -70,7 +70,7 @@ def _between(stream: Stream, others: list[Stream]) -> Iterator[None]:
 def check_recordable(
     label: str, accesses: tuple[Access, ...], check: Check | None, stream: Stream
 ) -> None:
-    """Refuse what a graph of another library cannot repeat."""
+    """Refuse an operation that a graph of another library cannot repeat."""
     if check is not None:
         raise LaunchError(
             f"{label} has a check inside, and nobody would look at its failure when another"
@@ -95,7 +95,7 @@ def check_recordable(
 
 
 def keep_recorded(accesses: tuple[Access, ...], stream: Stream) -> None:
-    """Keep our memory for good: nobody tells when the graph of another library is gone."""
+    """Keep our memory forever: the end of another library's graph is not observable."""
     ours = (access.tensor.storage for access in accesses)
     kept = [storage for storage in ours if storage.owns_bytes]
     stream.device.recorded += kept

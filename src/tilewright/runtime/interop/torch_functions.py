@@ -1,4 +1,4 @@
-"""Functions of torch that launches call, looked for when one first does. Imports nothing."""
+"""Functions of torch that launches call, looked up at their first call. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["TORCH", "find_torch"]
 
 
 def find_torch() -> Any:
-    """The module, if anybody has imported it: whoever passes a tensor of it has."""
+    """The module, if it has been imported: a call that passes a torch tensor has done so."""
     return sys.modules.get("torch")
 
 
 class _Torch:
-    """Functions of torch: at first one that looks for it, and takes its place."""
+    """Functions of torch: each is at first a lookup, which replaces itself."""
 
     __slots__ = ("current_number", "raise_versions")
 
-    current_number: Callable[[int], int]  # of the current stream of a GPU
-    raise_versions: Callable[[tuple[Any, ...]], None]  # says that tensors have been written
+    current_number: Callable[[int], int]  # the driver's number of a GPU's current stream
+    raise_versions: Callable[[tuple[Any, ...]], None]  # marks tensors as written
 
     def __init__(self) -> None:
         self.current_number = self._find_current_number
@@ -32,14 +32,15 @@ class _Torch:
         found: Callable[[int], int] | None = getattr(inside, "_cuda_getCurrentRawStream", None)
         if found is None:
             found = lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream)  # noqa: E731
-        self.current_number = found  # which makes no object of the stream
+        self.current_number = found  # it makes no stream object
         return found(ordinal)
 
     def _find_raise_versions(self, tensors: tuple[Any, ...]) -> None:
         inside: Any = getattr(find_torch(), "_C", None)
         try:
-            inside._increment_version(())  # noqa: SLF001 (what torch's function calls, in a third)
-        except (AttributeError, TypeError):  # an older one takes tensors one by one
+            # Called by torch's public function, in a third of its time.
+            inside._increment_version(())  # noqa: SLF001
+        except (AttributeError, TypeError):  # older versions take one tensor at a time
             self.raise_versions = _raise_one_by_one
         else:
             self.raise_versions = inside._increment_version  # noqa: SLF001
@@ -51,5 +52,5 @@ def _raise_one_by_one(tensors: tuple[Any, ...]) -> None:
         find_torch().autograd.graph.increment_version(tensor)
 
 
-# The ones there are.
+# The functions of the process's torch.
 TORCH = _Torch()

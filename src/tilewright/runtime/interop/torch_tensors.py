@@ -1,8 +1,8 @@
-"""torch tensors as tensors of ours: by their own attributes, which is faster than DLPack.
+"""torch tensors as tensors of ours, read by their own attributes, which is faster than DLPack.
 
-It imports nothing: a caller that passes a torch tensor has imported torch. A write
-raises the tensor's version, so that autograd notices; a tensor that requires grad is written only
-where torch itself would let it be written, under `no_grad`.
+torch is not imported: a call that passes a torch tensor has imported it. A write raises the
+tensor's version, so that autograd notices; a tensor that requires grad is written only where torch
+itself would allow it, under `no_grad`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ __all__ = [
     "why_too_small",
 ]
 
-# Allocators that keep memory from others until streams that they are told of have passed.
+# Allocators that keep memory from reuse until the streams recorded for it have passed.
 _TOLD_OF_STREAMS = frozenset({"native", "cudaMallocAsync"})
 
-# What torch calls our dtypes.
+# torch's names of our dtypes.
 TORCH_DTYPES: dict[str, type[DType]] = {
     "bool": bool_,
     "int8": i8,
@@ -75,20 +75,20 @@ TORCH_DTYPES: dict[str, type[DType]] = {
 
 
 class TorchLibrary(Producer):
-    """torch, as the owner of a tensor's memory, or of any tensor's."""
+    """torch as the owner of one tensor's memory, or of any tensor's."""
 
     library = "torch"
     has_one_stream = comes_back = True
     array: Any
 
     def why_not_there(self, first: int, end: int) -> str | None:
-        """`resize_`, `set_` and `.data = …` can move it; a storage can be shrunk."""
+        """`resize_`, `set_` and `.data = …` can move the tensor; its storage can be shrunk."""
         if self.array.data_ptr() != first:
             return MOVED
         return why_too_small(self.array, first, end)
 
     def why_not_written(self) -> str | None:
-        """Autograd would not see the write."""
+        """The reason why autograd forbids the write."""
         return why_not_written(self.array)
 
     def current_stream(self, device: Device) -> Stream | None:
@@ -105,12 +105,12 @@ class TorchLibrary(Producer):
             TORCH.raise_versions((self.array,))
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
-        """Tell torch's allocator which streams still work on the memory, if it is its own."""
+        """Tell torch's allocator which streams still use the memory, if torch allocated it."""
         return hand_back(self.array, streams)
 
 
 def why_not_written(tensor: Any) -> str | None:
-    """The reason why a tensor may not be written now, if there is one."""
+    """The reason why a tensor may not be written now; None if it may."""
     if tensor.requires_grad and find_torch().is_grad_enabled():
         return (
             "the torch tensor requires grad, and autograd would not see the write: launch"
@@ -120,7 +120,7 @@ def why_not_written(tensor: Any) -> str | None:
 
 
 def hand_back(tensor: Any, streams: tuple[Stream, ...]) -> bool:
-    """Have torch keep memory from others until streams are done; False if it is not its own."""
+    """Have torch keep memory from reuse until streams have passed; False if it is not torch's."""
     if not _is_allocated_by_torch(tensor):
         return False
     for stream in streams:
@@ -129,7 +129,7 @@ def hand_back(tensor: Any, streams: tuple[Stream, ...]) -> bool:
 
 
 def find_torch_reader(kind: type) -> Reader | None:
-    """How tensors of a type are read; None if it is none of torch's."""
+    """The reader for tensors of a type; None if it is not one of torch's."""
     torch = find_torch()
     if torch is None or not issubclass(kind, torch.Tensor):
         return None
@@ -140,20 +140,20 @@ def find_torch_reader(kind: type) -> Reader | None:
 
 
 def is_torchs_own(kind: type) -> bool:
-    """Whether tensors are of a kind that launches wrap."""
+    """Whether launches wrap tensors of this type."""
     torch = find_torch()
     return torch is not None and kind in (torch.Tensor, torch.nn.Parameter)
 
 
 def _read_tensor(tensor: Any) -> ForeignArray:
-    """Where a tensor lies, and that it is kept."""
+    """Read a tensor, which the result keeps."""
     device, form, address = locate(tensor)
     find_memory(tensor, form)
     return ForeignArray(TorchLibrary(tensor), device, form, address)
 
 
 def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
-    """The storage of a tensor, as torch has it, and the bytes that it needs for one of a form."""
+    """The storage of a tensor in torch, and the bytes of it that a form needs."""
     memory = tensor.untyped_storage()
     needed: int = tensor.storage_offset() * form.itemsize + form.reach
     if form.reach and memory.nbytes() < needed:
@@ -162,7 +162,7 @@ def find_memory(tensor: Any, form: Form) -> tuple[Any, int]:
 
 
 def why_too_small(tensor: Any, first: int, end: int) -> str | None:
-    """The reason why the memory of a tensor that begins at an address ends before another."""
+    """The reason why a tensor's memory, from an address, ends before another one."""
     memory = tensor.untyped_storage()
     begin, nbytes = memory.data_ptr(), memory.nbytes()
     if first < end and begin + nbytes < end:
@@ -179,7 +179,7 @@ def _too_small(nbytes: int, needed: int) -> str:
 
 
 def locate(tensor: Any) -> tuple[Device, Form, int]:
-    """Where a tensor lies: the device, how it lies there, and the address."""
+    """The device, form and address of a tensor."""
     device = _device(tensor)
     form = find_torch_form(tensor.dtype, tensor.shape, tensor.stride())
     if form is None:
@@ -195,7 +195,7 @@ def locate(tensor: Any) -> tuple[Device, Form, int]:
 
 @functools.lru_cache(maxsize=1024)
 def find_torch_form(dtype: Any, shape: Any, strides: tuple[int, ...]) -> Form | None:
-    """How tensors lie that torch says this of; None if there is no such dtype."""
+    """The form of tensors with torch's dtype, shape and strides; None if there is no such dtype."""
     ours = _dtypes().get(dtype)
     if ours is None:
         return None
@@ -218,7 +218,7 @@ def _device(tensor: Any) -> Device:
     return _find_device(tensor) if found is None else found
 
 
-_devices: dict[Any, Device] = {}  # by what torch calls them
+_devices: dict[Any, Device] = {}  # by torch's device
 
 
 @functools.cache
@@ -240,7 +240,7 @@ def _refused(tensor: Any, text: str) -> Exception:
 
 
 def _is_allocated_by_torch(tensor: Any) -> bool:
-    """Whether GPU memory is of torch's allocator; what others own cannot be resized by it."""
+    """Whether torch allocated the memory; torch cannot resize foreign memory."""
     if not tensor.is_cuda or not tensor.untyped_storage().resizable():
         return False
     return _is_told_of_streams()
@@ -248,18 +248,18 @@ def _is_allocated_by_torch(tensor: Any) -> bool:
 
 @functools.cache
 def _is_told_of_streams() -> bool:
-    """Whether the allocator is: torch has one for the process, from its first tensor on."""
+    """Whether the allocator records streams: torch has one allocator per process."""
     return find_torch().cuda.get_allocator_backend() in _TOLD_OF_STREAMS
 
 
 def _tell_allocator(tensor: Any, stream: Stream) -> None:
-    """Have torch keep the memory from others until a stream is done with what it has then."""
+    """Have torch keep the memory from reuse until a stream has passed its current work."""
     tensor.record_stream(_as_torch_stream(stream))
 
 
 @functools.cache
 def _as_torch_stream(stream: Stream) -> Any:
-    """A stream as torch knows it; there are few, and they are kept for good."""
+    """A stream as a torch object; there are few, and they are cached forever."""
     cuda, ordinal = find_torch().cuda, stream.device.ordinal
     if stream.queue.number == LEGACY_STREAM:
         return cuda.default_stream(ordinal)
