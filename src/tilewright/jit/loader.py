@@ -1,4 +1,4 @@
-"""Heavy parts by name: the compiler on the first call of a kernel, a backend on its first use."""
+"""Lazy imports: the compiler at the first call of a kernel, a backend at its first use."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ __all__ = [
 
 
 class Program(Protocol):
-    """A module in the form that a backend runs; assembled, and not yet on a device."""
+    """A module in executable form, not yet loaded on a device."""
 
     def function(self, entry: str, device: Device) -> KernelFunction:
-        """One entry, ready to be launched on a device."""
+        """One entry, loaded on a device."""
 
     def resources(self) -> tuple[Resources, ...]:
-        """What each entry takes; nothing where the assembler does not say."""
+        """The resources of each entry; empty if the assembler does not report them."""
 
 
 class ProgramMaker(Protocol):
-    """What `tilewright.backends.cpu.program` provides: Tile IR runs there as it is."""
+    """The interface of `tilewright.backends.cpu.program`, which runs Tile IR itself."""
 
     def make_program(self, module: Module) -> Program:
-        """Make a module runnable. Takes milliseconds."""
+        """Make the program of a module, in milliseconds."""
 
 
 class Assembler(Protocol):
-    """What `tilewright.backends.cuda.program` provides."""
+    """The interface of `tilewright.backends.cuda.program`."""
 
     def assemble(self, module: Module, target: str, opt_level: int | None) -> bytes:
-        """The code of a module. Takes long; any thread may call it."""
+        """Assemble a module to a cubin; slow, and safe on any thread."""
 
     def load_program(
         self,
@@ -70,42 +70,42 @@ class Assembler(Protocol):
         facts: LaunchFacts,
         renew: Callable[[], bytes] | None,
     ) -> Program:
-        """Code as something to launch; `renew` makes it anew if a driver does not take it."""
+        """Make the program of a cubin; `renew` assembles it again if a driver rejects it."""
 
     def tools_signature(self) -> str:
-        """What would change if the tools did; runs nothing."""
+        """A string that changes with the tools; it runs none of them."""
 
     def tools_version(self) -> str:
         """The release of the tools."""
 
 
 def load_program_maker() -> ProgramMaker:
-    """The part of the CPU backend that makes Tile IR runnable."""
+    """Import the part of the CPU backend that makes programs."""
     return cast("ProgramMaker", load_module("tilewright.backends.cpu.program"))
 
 
 def load_assembler() -> Assembler:
-    """The part of the CUDA backend that turns Tile IR into code."""
+    """Import the part of the CUDA backend that assembles Tile IR."""
     return cast("Assembler", load_module("tilewright.backends.cuda.program"))
 
 
 class DiskCaches(Protocol):
-    """What `tilewright.jit.cache.disk` provides."""
+    """The interface of `tilewright.jit.cache.disk`."""
 
     def open_cache(self, assembler: Assembler) -> DiskCache | None:
-        """The kernels that other processes have compiled."""
+        """The disk cache of this process, if it has one."""
 
     def store_of(self, settings: Settings) -> FileStore | None:
-        """The folder of the cache; None if there is none."""
+        """The store of the disk cache; None if the cache is off."""
 
 
 def load_disk_cache() -> DiskCaches:
-    """The cache on disk, which only kernels for a GPU use."""
+    """Import the disk cache, which only GPU kernels use."""
     return cast("DiskCaches", load_module("tilewright.jit.cache.disk"))
 
 
 def load_torch() -> Any:
-    """torch, for whoever makes an operator of it."""
+    """Import torch, for operators of torch."""
     try:
         return importlib.import_module("torch")
     except ImportError as error:
@@ -115,22 +115,22 @@ def load_torch() -> Any:
 
 
 class ExternalFunction(Protocol):
-    """A kernel that somebody else compiled, loaded on one GPU."""
+    """An external kernel, loaded on one GPU."""
 
     @property
     def limits(self) -> KernelLimits:
-        """The most that a launch may ask for."""
+        """The limits of a launch."""
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """Bytes of each argument, as they are packed."""
+        """The packed size of each argument in bytes."""
 
     @property
     def taken(self) -> tuple[int, ...]:
-        """Bytes of each parameter, as the driver says."""
+        """The size of each parameter in bytes, from the driver."""
 
     def prepare(self, shape: LaunchShape) -> None:
-        """Make launches of a shape possible that is within the limits."""
+        """Configure the function for launches of a shape within the limits."""
 
     def launch(
         self, stream: Stream, shape: LaunchShape, arguments: tuple[int | float, ...]
@@ -139,24 +139,24 @@ class ExternalFunction(Protocol):
 
 
 class ExternalCode(Protocol):
-    """What `tilewright.backends.cuda.external` provides."""
+    """The interface of `tilewright.backends.cuda.external`."""
 
     def kernel_names(self, code: bytes) -> tuple[str, ...] | None:
-        """The kernels of some code; None where only the driver can tell."""
+        """The names of the kernels in an image; None if only the driver can read it."""
 
     def load_function(
         self, device: Device, code: bytes, name: str, kinds: tuple[Element | None, ...]
     ) -> ExternalFunction:
-        """A kernel on a GPU, for arguments of these kinds; None is an address."""
+        """Load a kernel on a GPU, for arguments of these kinds; None stands for an address."""
 
 
 def load_external_code() -> ExternalCode:
-    """The part of the CUDA backend that reads what somebody else compiled."""
+    """Import the part of the CUDA backend that loads external kernels."""
     return cast("ExternalCode", load_module("tilewright.backends.cuda.external"))
 
 
 class Compiler(Protocol):
-    """What `tilewright.jit.compile.compiler` provides."""
+    """The interface of `tilewright.jit.compile.compiler`."""
 
     def compile_kernel(
         self,
@@ -166,9 +166,9 @@ class Compiler(Protocol):
         options: Options,
         placement: Placement,
     ) -> CompiledKernel:
-        """One specialisation, compiled."""
+        """Compile one specialisation."""
 
 
 def load_compiler() -> Compiler:
-    """The compiler; loading it takes longer than the rest of the package."""
+    """Import the compiler, which takes longer than the rest of the package."""
     return cast("Compiler", load_module("tilewright.jit.compile.compiler"))

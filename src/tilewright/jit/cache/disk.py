@@ -1,11 +1,12 @@
 """Compiled kernels on disk, found in two steps.
 
-The *source key* stands for the text of a kernel, its specialisation and the tools: under it lie the
-places outside the kernel that mattered when it was compiled. With what is at those places now it
-leads to an entry, and the front end need not run. An entry names the *content key* of its cubin,
-which stands for the bytecode, the target and the tools: when only the text has moved, tileiras need
-not run. The code in the folder is run, so only files of this user's are read (`private_files`). All
-else is plain data: a forged entry is a miss, or another kernel than the one that was meant.
+The *source key* is a digest of a kernel's source, its specialisation and the tools; it gives the
+captures of the compilation, the names outside the kernel that it read. The source key with the
+current values of the captures gives a cache entry, and a hit there skips the front end. An entry
+names the *content key* of its cubin, a digest of the bytecode, the target and the tools; a hit
+there skips tileiras, for example when only lines have moved. Cubins are executed, so only files
+that this user owns are read (`private_files`). All else is plain data: a forged entry is a miss, or
+loads another kernel.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from tilewright.settings import Settings, current_settings
 
 __all__ = ["DiskCache", "Found", "Kept", "kept_kernels", "open_cache", "store_of"]
 
-_ENTRY = b"kernel"  # the first line of an entry; the second is its label, the rest its facts
+_ENTRY = b"kernel"  # first line of an entry; the second line is its label, the rest its facts
 _MOST_SHOWN = 2000  # characters of a label
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A kernel that was compiled before."""
+    """A hit: the facts and the cubin of a kernel."""
 
     facts: LaunchFacts
     captures: Captures
@@ -55,42 +56,42 @@ class Found:
 
 @dataclass(frozen=True)
 class Kept:
-    """A kernel in the folder, as it is shown to people."""
+    """A cache entry as the command line shows it."""
 
     kernel: str
     made_for: str
-    nbytes: int  # of its code
+    nbytes: int  # of its cubin
     last_used: float
 
 
 @dataclass(frozen=True)
 class _Label:
-    """What an entry says of itself."""
+    """The label of an entry: kernel, target and cubin."""
 
     kernel: str
     made_for: str
-    cubin: str  # the key of its code
+    cubin: str  # content key
 
 
 @dataclass(frozen=True)
 class _Places:
-    """The places that a kernel was found to depend on."""
+    """The captures of a kernel, without their values."""
 
-    places: tuple[tuple[int | None, PlaceKind, str], ...]  # as those of `Captures`
+    places: tuple[tuple[int | None, PlaceKind, str], ...]  # as in `Captures`
 
 
 _SCHEMA = Schema((_Label, _Places))
 
 
 class DiskCache:
-    """The kernels in one folder, for one release of the tools."""
+    """The cache entries of one folder, for one release of the tools."""
 
     def __init__(self, store: FileStore, tools: str) -> None:
         self._store = store
         self._tools = tools
 
     def find(self, request: Request) -> Found | None:
-        """A kernel that was compiled from this text, with what it finds outside itself now."""
+        """The entry of a kernel with this source and the current values of its captures."""
         source_key = self._source_key(request)
         places = self._places(source_key)
         if places is None:
@@ -113,7 +114,7 @@ class DiskCache:
     def keep(
         self, request: Request, facts: LaunchFacts, captures: Captures, cubin_key: str
     ) -> None:
-        """Remember what a kernel became; one that cannot be told from others is left out."""
+        """Write an entry; a kernel whose captures have no fingerprint is not cached."""
         kernel = request.source.plain()
         places = captures.places(kernel)
         if places is None:
@@ -133,31 +134,31 @@ class DiskCache:
         self._store.put(entry_key, b"\n".join((_ENTRY, label, body)))
 
     def cubin_key(self, bytecode: bytes, target: str, opt_level: int | None) -> str:
-        """The key of the code that the tools make of this bytecode."""
+        """The content key of a cubin."""
         return digest("cubin", self._tools, target, str(opt_level), bytecode)
 
     def cubin(self, key: str) -> bytes | None:
-        """Code that was assembled before."""
+        """The cubin under a content key, if there is one."""
         return self._store.get(key)
 
     def keep_cubin(self, key: str, cubin: bytes) -> None:
-        """Remember assembled code."""
+        """Write a cubin."""
         self._store.put(key, cubin)
 
     def forget(self, key: str) -> None:
-        """Remove code that a driver did not take."""
+        """Remove a cubin that a driver has rejected."""
         self._store.remove(key)
 
     @contextlib.contextmanager
     def making(self, key: str) -> Iterator[None]:
-        """Inside, no other process makes the contents of this key; waiting for it has a limit."""
+        """Hold the lock of a content key between processes; after a timeout, go on without it."""
         try:
             lock = self._store.lock(key, current_settings().tileiras_timeout)
         except (Unusable, OSError):
             yield
             return
         try:
-            # Work done twice is better than work not done.
+            # Without the lock two processes may assemble the same cubin, which is harmless.
             with contextlib.suppress(Taken, Unusable, OSError):
                 lock.acquire()
             yield
@@ -198,7 +199,7 @@ class DiskCache:
 
 
 def kept_kernels(store: FileStore) -> Iterator[Kept]:
-    """The kernels in the folder, for people."""
+    """All entries of a folder, for the command line."""
     sizes = {file.key: file.nbytes for file in store.files()}
     for file in store.files():
         label = _label_of(store.peek(file))
@@ -213,7 +214,7 @@ def _label(request: Request, cubin_key: str) -> _Label:
 
 
 def _label_of(contents: bytes) -> _Label | None:
-    """What an entry says of itself; None if it is none, or says what no screen should show."""
+    """The label of an entry; None for an invalid one, or one with unprintable characters."""
     lines = contents.split(b"\n", 2)
     if len(lines) != 3 or lines[0] != _ENTRY:
         return None
@@ -235,12 +236,12 @@ def _entry_key(source_key: str, captures: Captures) -> str:
 
 @cache
 def _package(store: FileStore) -> str:
-    """Which compiler this is. Reading all of our files takes long, so the answer is kept."""
+    """The fingerprint of the package; cached, because it reads every file."""
     return _remembered(store, digest("package", package_signature()), package_fingerprint)
 
 
 def _tools(store: FileStore, assembler: Assembler) -> str:
-    """The release of the tools. Asking them takes long, so the answer is kept."""
+    """The release of the tools; cached, because it runs them."""
     return _remembered(store, digest("tools", assembler.tools_signature()), assembler.tools_version)
 
 
@@ -253,7 +254,7 @@ def _remembered(store: FileStore, key: str, ask: Callable[[], str]) -> str:
 
 
 def store_of(settings: Settings) -> FileStore | None:
-    """The folder that the settings name; None if kernels are not to be kept."""
+    """The folder of the settings; None if the disk cache is off."""
     if settings.cache == "off":
         return None
     return FileStore(
@@ -262,7 +263,7 @@ def store_of(settings: Settings) -> FileStore | None:
 
 
 def _folder_at_home() -> Path:
-    """The folder of ours in the user's cache; one that begins with `~` for a user without home."""
+    """The default folder below the user's cache; begins with `~` for a user without a home."""
     try:
         found = user_cache_path("tilewright")
     except RuntimeError:
@@ -272,7 +273,7 @@ def _folder_at_home() -> Path:
 
 @cache
 def open_cache(assembler: Assembler) -> DiskCache | None:
-    """The cache of this process, or None if there is none; says why once."""
+    """The disk cache of this process; None if it is off or unusable, which is reported once."""
     store = store_of(current_settings())
     if store is None:
         return None

@@ -1,8 +1,8 @@
-"""The facts that a launch needs of a compiled kernel, as bytes.
+"""Serialisation of `LaunchFacts`, the part of a compiled kernel that launches need.
 
-Places in the source are written as the function they belong to, one of those that the kernel was
-made of, so that they point into the reader's files. Bytes from a file are not trusted: they give
-facts about this very specialisation, made of the classes listed here, or `Unreadable`.
+A source location is written by the number of its function, the kernel or a helper, so that it
+points into the reader's files. Bytes from a file are not trusted: they decode to facts about this
+specialisation, made of the classes listed here, or raise `Unreadable`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tilewright.source import Location, SourceFile, Span
 
 __all__ = ["CLASSES", "read_facts", "write_facts"]
 
-_MOST_BITS = 64  # of a machine's numbers
+_MOST_BITS = 64  # of an integer of the machine
 
-# Every class that facts are made of.
+# The classes of facts and of their parts.
 CLASSES: tuple[type, ...] = (
     LaunchFacts,
     Argument, types.TileType, types.PtrType,
@@ -56,12 +56,12 @@ _NAMES = {
 
 
 def write_facts(facts: LaunchFacts, functions: tuple[FunctionType, ...], request: Request) -> bytes:
-    """The facts as bytes; `functions` are the kernel and its helpers. Raises `Unwritable`."""
+    """Encode facts; `functions` are the kernel and its helpers. Raises `Unwritable`."""
     return _schema().write(facts, _Files(functions), _Fitting(request))
 
 
 def read_facts(data: bytes, functions: tuple[FunctionType, ...], request: Request) -> LaunchFacts:
-    """The facts again; raises `Unreadable` for bytes that are none, whatever they are."""
+    """Decode facts; raises `Unreadable`, and nothing else, for invalid bytes."""
     facts = _schema().read(data, LaunchFacts, _Files(functions), _Fitting(request))
     if not facts.entries or facts.name != request.signature.kernel:
         raise Unreadable("these are facts about another kernel")
@@ -75,7 +75,7 @@ def _schema() -> Schema:
 
 
 class _Files:
-    """Source files by the number of a function in them."""
+    """Source files, by the number of a function in them."""
 
     def __init__(self, functions: tuple[FunctionType, ...]) -> None:
         self._functions = functions
@@ -83,13 +83,13 @@ class _Files:
         self._numbers = {function.__code__.co_filename: n for n, function in enumerate(functions)}
 
     def number(self, value: SourceFile) -> int:
-        """The number of a function in a file."""
+        """The number of a function in this file."""
         if value.path not in self._numbers:
             raise Unwritable(f"no function of the kernel stands in {value.path}")
         return self._numbers[value.path]
 
     def object(self, number: int) -> SourceFile:
-        """The file of a function as it is here."""
+        """The file of a function in this process."""
         if not 0 <= number < len(self._functions):
             raise Unreadable(f"there is no function {number}")
         if number not in self._files:
@@ -98,7 +98,7 @@ class _Files:
 
 
 class _Fitting:
-    """Whether a part of the facts means something in a launch of this specialisation."""
+    """Validation of decoded facts: every term must exist in launches of this specialisation."""
 
     def __init__(self, request: Request) -> None:
         signature = request.signature
@@ -118,31 +118,31 @@ class _Fitting:
         return rule is None or rule(self, part)
 
     def has_address(self, term: launch_terms.BaseAddress | launch_terms.PointerArgument) -> bool:
-        """Whether a launch knows where it lies."""
+        """Whether a tensor of this name has an address."""
         return term.param in self._ranks or term.param in self._pointers
 
     def has_axis(self, term: launch_terms.Extent | launch_terms.Stride) -> bool:
-        """Whether there is such an axis."""
+        """Whether the tensor has this axis."""
         return 0 <= term.axis < self._ranks.get(term.param, 0)
 
     def has_tiles(self, term: launch_terms.TileCount) -> bool:
-        """Whether there is such an axis, cut in such a way."""
+        """Whether the tensor has this axis; the tile is positive."""
         return term.tile > 0 and 0 <= term.axis < self._ranks.get(term.param, 0)
 
     def is_passed(self, argument: Argument) -> bool:
-        """Whether it is one of the arguments that a launch can pass."""
+        """Whether the argument is one of this specialisation's."""
         return argument in self._arguments
 
     def has_extent(self, term: launch_terms.GridExtent) -> bool:
-        """Whether the grid has such an axis, and a launch passes its extent."""
+        """Whether the extent of this grid axis is an argument."""
         return term in self._terms
 
     def has_scalar(self, term: launch_terms.ScalarArgument) -> bool:
-        """Whether a launch gives such a number."""
+        """Whether the kernel has this scalar."""
         return term.param in self._scalars
 
     def is_whole(self, known: terms.Known) -> bool:
-        """Whether a launch check can ask for it: a whole number, known before all is allocated."""
+        """Whether a launch check may use the term: an integer, known before memory is allocated."""
         if isinstance(known.term, launch_terms.ScalarArgument):
             return bool(self._scalars[known.term.param].is_integer)
         return isinstance(known.term, _COUNTS)

@@ -1,7 +1,7 @@
-"""Texts that say what a kernel is made of, so that another process can tell whether it is the same.
+"""Fingerprints of captured values and of the package, for keys that other processes compute too.
 
-No path and no time of the machine is in them: what one host has compiled serves another. A value
-that cannot be told apart by a text makes the kernel one that is not kept on disk.
+A fingerprint has no path and no time in it, so entries are portable between hosts. A kernel that
+captures a value without a fingerprint is not cached on disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Unknown(Exception):
 
 
 def digest(*parts: str | bytes) -> str:
-    """A key of several parts, none of which can run into the next."""
+    """A digest of several parts; each part is written with its length."""
     found = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -41,7 +41,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def fingerprint(value: Any) -> str:
-    """A text for a value that a kernel has captured; raises `Unknown` if there is none."""
+    """The fingerprint of a captured value; raises `Unknown` if it has none."""
     if isinstance(value, tuple):
         return digest(type(value).__qualname__, *map(fingerprint, value))
     if isinstance(value, type) and issubclass(value, DType):
@@ -65,7 +65,7 @@ def _class_text(kind: type) -> str:
 
 
 def _code(code: CodeType) -> str:
-    """What a function does, and on which lines of which columns."""
+    """The bytecode of a function, with its lines and columns."""
     return digest(
         code.co_name,
         code.co_code,
@@ -92,8 +92,8 @@ _TEXTS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (str, lambda value: f"str {value}"),
     (type(None), lambda _: "None"),
     (CodeType, _code),
-    (FunctionType, lambda _: "function"),  # its code and defaults are captured by themselves
-    (partial, lambda _: "partial"),  # likewise
+    (FunctionType, lambda _: "function"),  # code and defaults are captures of their own
+    (partial, lambda _: "partial"),  # its function and arguments likewise
     (ModuleType, lambda value: f"module {value.__name__}"),
     (Builtin, lambda value: f"builtin {value.name}"),
     (type, lambda value: f"type {_class_text(value)}"),
@@ -102,9 +102,9 @@ _TEXTS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def package_signature() -> str:
-    """What would change if our own files did: asks the file system alone.
+    """Names, sizes and times of the package's files, which change whenever the files do.
 
-    Here is where a hit in the cache spends its time, so folders are read as cheaply as can be.
+    A cache hit spends most of its time here, so `scandir` reads the folders and no file is opened.
     """
     found = []
     open_ = [str(_PACKAGE)]
@@ -121,6 +121,6 @@ def package_signature() -> str:
 
 @cache
 def package_fingerprint() -> str:
-    """Which compiler this is: our version, our text, and Python's minor version."""
+    """The fingerprint of the compiler: version and source of the package, and Python's version."""
     texts = (path.read_bytes() for path in sorted(_PACKAGE.rglob("*.py")))
     return digest(VERSION, f"{sys.version_info[:2]}", *texts)

@@ -1,12 +1,12 @@
-"""Compiled kernels in memory: one compilation for each specialisation, for all threads.
+"""The cache in memory: one compilation for each specialisation, shared by all threads.
 
-Threads that ask for the same one wait for the first. A refusal of the compiler is raised in all of
-them and forgotten, so that the next call tries again; an interrupt, or any other exception that
-concerns the first thread alone, stays there, and one of the others compiles. A thread that would
-wait for itself compiles a copy (`waiting`). Tables are bounded: the least recently used entries go,
-and operations that use one keep it alive. Programs are assembled in a small pool of threads (the
-work is done by another process, so threads are enough). A forked child has none of these threads:
-it begins again everything that was under way when it was forked.
+The first thread with a key compiles, and the others wait for it. A compile error is raised in all
+of them and not cached, so the next call compiles again. An interrupt, or any other exception of the
+first thread alone, is raised there, and one of the waiting threads compiles. A wait that would be
+circular is replaced by a second compilation (`waiting`). Tables are bounded: the least recently
+used entries are evicted, and operations keep their executables alive. Programs are assembled by a
+small pool of threads, each of which waits for a tileiras process. A forked child has none of these
+threads: it restarts all work that was in progress.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["SingleFlight", "finish_background_work", "in_background"]
 
 Made = TypeVar("Made")
 
-_MOST = 512  # entries of a table, if it does not say
-_KEPT = 0.75  # of them when there are too many, so that not every entry looks for the oldest
+_MOST = 512  # default number of entries of a table
+_KEPT = 0.75  # fraction that an eviction leaves, so that evictions are rare
 
 
 class _Flight(Generic[Made]):
-    """An entry and how it came about; threads that wait read it when it is over."""
+    """An entry in the making, and its outcome for the waiting threads."""
 
     __slots__ = ("_over", "error", "made", "maker", "used")
 
@@ -47,11 +47,11 @@ class _Flight(Generic[Made]):
 
     @property
     def is_over(self) -> bool:
-        """Whether it was made, was refused or was given up."""
+        """Whether the entry was made, refused or abandoned."""
         return self._over.is_set()
 
     def end(self) -> None:
-        """Wake all threads that wait. A second call does no harm."""
+        """Wake all waiting threads; idempotent."""
         self._over.set()
 
     def join(self) -> None:
@@ -59,13 +59,13 @@ class _Flight(Generic[Made]):
         self._over.wait()
 
     def result(self) -> Made:
-        """The entry, which was made."""
+        """The finished entry."""
         assert self.made is not None, "it is under way, or came to nothing"
         return self.made[0]
 
 
 class SingleFlight(Generic[Made]):
-    """A table of at most so many entries, each made once for all threads that ask for it."""
+    """A bounded table whose entries are made once for all threads."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -75,12 +75,12 @@ class SingleFlight(Generic[Made]):
         _tables.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The entry for a key, made by the first thread that asks."""
+        """The entry of a key, made by the first thread that needs it."""
         while True:
             flight = self._entries.get(key)
             if flight is None:
                 fresh = _Flight[Made]()
-                try:  # from before it is in the table until it is over, whatever is raised
+                try:  # covers the flight from its insertion to its end
                     flight = self._entries.setdefault(key, fresh)
                     if flight is fresh:
                         return self._make(key, fresh, make)
@@ -99,7 +99,7 @@ class SingleFlight(Generic[Made]):
     def _make(self, key: Hashable, fresh: _Flight[Made], make: Callable[[], Made]) -> Made:
         try:
             made = make()
-        except TilewrightError as error:  # the answer for this key, in every thread
+        except TilewrightError as error:  # the outcome of this key for every thread
             self._entries.pop(key, None)
             fresh.error = error
             raise
@@ -111,7 +111,7 @@ class SingleFlight(Generic[Made]):
         return made
 
     def _forget_the_oldest(self) -> None:
-        """Drop the least recently used entries; those under way stay."""
+        """Evict the least recently used entries, but none in the making."""
         with self._lock:
             done = [(one.used, key) for key, one in list(self._entries.items()) if one.is_over]
             excess = len(self._entries) - int(self._most * _KEPT)
@@ -119,18 +119,18 @@ class SingleFlight(Generic[Made]):
                 self._entries.pop(key, None)
 
     def forget(self, key: Hashable, made: Made) -> None:
-        """Drop an entry that turned out to be no good, unless it has been replaced."""
+        """Remove an entry that has failed, unless it was replaced."""
         with self._lock:
             flight = self._entries.get(key)
             if flight is not None and flight.made is not None and flight.result() is made:
                 del self._entries[key]
 
     def entries(self) -> tuple[Made, ...]:
-        """The entries that are made and kept."""
+        """All finished entries."""
         return tuple(one.result() for one in list(self._entries.values()) if one.made is not None)
 
     def restart(self) -> None:
-        """Go on in a forked child, which has not the threads that were making entries."""
+        """Reset in a forked child, which lacks the threads that were making entries."""
         self._lock = threading.RLock()
         self._entries = {key: one for key, one in self._entries.items() if one.is_over}
 
@@ -139,16 +139,16 @@ class SingleFlight(Generic[Made]):
 
 
 class _Task(Future[Made]):
-    """Work of a thread of the pool, begun or not."""
+    """A task of the pool, started or not."""
 
     def __init__(self, work: Callable[[], Made]) -> None:
         super().__init__()
         self._work = work
-        self._unclaimed = [None]  # the thread that takes it out does the work
+        self._unclaimed = [None]  # the thread that pops the item runs the task
         self.maker: int | None = None
 
     def _claim(self) -> bool:
-        """Whether it is for this thread to bring the work to an end, and for no other."""
+        """Whether this thread runs the task; True for one thread only."""
         try:
             self._unclaimed.pop()
         except IndexError:
@@ -157,21 +157,21 @@ class _Task(Future[Made]):
         return True
 
     def drop(self) -> None:
-        """Leave the work undone, unless a thread is at it."""
+        """Cancel the task, unless a thread is running it."""
         if self._claim():
             self.set_exception(LaunchError("the process ends, and nothing more is compiled"))
 
     def run(self) -> None:
-        """Do the work, unless another thread does."""
+        """Run the task, unless another thread has claimed it."""
         if not self._claim():
             return
         try:
             self.set_result(self._work())
-        except BaseException as error:  # noqa: BLE001 (threads that wait must see it)
+        except BaseException as error:  # noqa: BLE001 (the waiting threads raise it)
             self.set_exception(error)
 
     def renew(self) -> None:
-        """In a forked child, which has not the thread that was at it."""
+        """Make the task claimable again in a forked child, which lacks its thread."""
         self._unclaimed, self.maker = [None], None
 
     def join(self) -> None:
@@ -179,17 +179,17 @@ class _Task(Future[Made]):
         super().exception()
 
     def result(self, timeout: float | None = None) -> Made:
-        """The result. A thread of the pool, where a finaliser may run, does not just wait."""
+        """The result; a thread of the pool runs the task itself instead of waiting."""
         if not self.done() and timeout is None:
             if threading.get_ident() in _background.workers:
-                self.run()  # no thread may be left for it
+                self.run()  # all other threads of the pool may be waiting as well
             if not self.done() and not wait_for(self):
                 return self._work()
         return super().result(timeout)
 
 
 class _Background:
-    """Threads and their work. They are no reason for a process to stay, nor is their work."""
+    """The pool: daemon threads and their tasks, neither of which delays the end of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -200,7 +200,7 @@ class _Background:
         self.workers: set[int] = set()
 
     def start(self, work: Callable[[], Made]) -> Future[Made]:
-        """Have a thread do it, as soon as one is free."""
+        """Queue a task for the next free thread."""
         task = _Task(work)
         self._under_way[task] = None
         self._put(task)
@@ -211,17 +211,17 @@ class _Background:
             self._waiting.append(task)
             if not self._is_dropped_at_exit:
                 self._is_dropped_at_exit = True
-                atexit.register(self.drop)  # late, so that it comes before tools are ended
+                atexit.register(self.drop)  # late, so it runs before the tools are terminated
             if self._threads >= usable_cores():
                 return
             self._threads += 1
         try:
             threading.Thread(target=self._work, name="tilewright-jit", daemon=True).start()
-        except RuntimeError:  # no thread can be started: this one does it
+        except RuntimeError:  # no thread can be started, so the caller runs it
             self._work()
 
     def _work(self) -> None:
-        """Do what there is, one after the other."""
+        """Run tasks until the queue is empty."""
         me = threading.get_ident()
         self.workers.add(me)
         while True:
@@ -235,19 +235,19 @@ class _Background:
             self._under_way.pop(task, None)
 
     def finish(self) -> None:
-        """Wait for everything that has been started."""
+        """Wait for all queued tasks."""
         for task in list(self._under_way):
             task.join()
 
     def drop(self) -> None:
-        """At the end of the process: nothing more is begun."""
+        """Cancel all tasks that have not started, at the end of the process."""
         with self._lock:
             left, self._waiting = self._waiting, deque()
         for task in left:
             task.drop()
 
     def restart(self) -> None:
-        """Go on in a forked child, which has no threads."""
+        """Restart in a forked child, which has no threads."""
         self._lock = threading.RLock()
         self._threads = 0
         self.workers = set()
@@ -263,12 +263,12 @@ _background = _Background()
 
 
 def in_background(work: Callable[[], Made]) -> Future[Made]:
-    """Start something that takes long."""
+    """Run a slow function in the pool."""
     return _background.start(work)
 
 
 def finish_background_work() -> None:
-    """Wait for everything that was started in the background."""
+    """Wait for all tasks of the pool."""
     _background.finish()
 
 

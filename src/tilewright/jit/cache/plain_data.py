@@ -37,12 +37,12 @@ from tilewright.jit.cache.plain_forms import (
 
 __all__ = ["Schema"]
 
-MOST_BYTES = 16 << 20  # of a text
+MOST_BYTES = 16 << 20  # of an encoded text
 MOST_ROWS = 1 << 17
-MOST_DEEP = 200  # objects inside one another; those who walk over them recurse
+MOST_DEEP = 200  # nesting of objects; visitors of decoded objects recurse
 
 Wanted = TypeVar("Wanted")
-Check = Callable[[Any], bool]  # whether an object that was read may be used
+Check = Callable[[Any], bool]  # whether a decoded object is valid
 
 
 def _is_sound(_: Any) -> bool:
@@ -61,7 +61,7 @@ _NOTHING = _NothingOutside()
 
 
 class Schema:
-    """The classes that may appear, and how their fields are written."""
+    """The admitted classes, and the forms of their fields."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Schema:
         names: Mapping[str, Any] | None = None,
         united: tuple[type, ...] = (),
     ) -> None:
-        """`names` are those that annotations use, beside the classes.
+        """`names` resolves the names in annotations that are no admitted classes.
 
-        Equal objects of `united` classes become one, so that comparing them never takes long.
+        Equal objects of `united` classes are interned, so that comparing them is cheap.
         """
         self.classes = {cls.__name__: cls for cls in classes}
         self.outside = outside
@@ -84,7 +84,7 @@ class Schema:
     def write(
         self, value: object, outside: Outside = _NOTHING, is_sound: Check = _is_sound
     ) -> bytes:
-        """The text of an object; raises `Unwritable`, also if it could not be read again."""
+        """Encode an object; raises `Unwritable`, also for a text beyond the limits of reading."""
         writer = _Writer(self, outside)
         writer.row(value)
         data = f"[{','.join(writer.rows)}]".encode()
@@ -101,7 +101,7 @@ class Schema:
         outside: Outside = _NOTHING,
         is_sound: Check = _is_sound,
     ) -> Wanted:
-        """The object of a text, each part of which is sound; raises `Unreadable` and no other."""
+        """Decode and validate an object; raises `Unreadable`, and nothing else."""
         if len(data) > MOST_BYTES:
             raise Unreadable("the text is too long")
         try:
@@ -152,7 +152,7 @@ class Schema:
 
     def _choice(self, parts: tuple[Any, ...]) -> DataForm:
         forms = [self._form(part) for part in parts if part is not NoneType]
-        if all(isinstance(form, Reference) for form in forms):  # the row says which class it is
+        if all(isinstance(form, Reference) for form in forms):  # the row names the class
             classes = (cls for form in forms for cls in cast("Reference", form).classes)
             forms = [Reference(tuple(classes))]
         form = forms[0] if len(forms) == 1 else Choice(tuple(forms))
@@ -164,7 +164,7 @@ class _Writer:
         self.rows: list[str] = []
         self.outside = outside
         self._forms = schema.forms
-        self._known: dict[int, int] = {}  # by identity; all of them live as long as the first
+        self._known: dict[int, int] = {}  # by identity; the root keeps all objects alive
         self._same: dict[str, int] = {}
         self._depth = 0
 
@@ -215,7 +215,7 @@ class _Reader:
             if isinstance(made, self._schema.united):
                 made = self._united.setdefault(made, made)
             is_sound = self._is_sound(made)
-        except Exception as error:  # a class may refuse values in any way
+        except Exception as error:  # a constructor may raise anything
             raise Unreadable(f"this makes no {cls.__name__}: {error!r}") from error
         if not is_sound:
             raise Unreadable(f"this {cls.__name__} does not belong here")

@@ -1,7 +1,7 @@
-"""How a value is written as plain data, by its declared type: one form for each kind of type.
+"""Forms: the encoding of a value as JSON data by its declared type, one class for each kind.
 
-A form turns a value into JSON's numbers, words and lists, and back. Reading holds data to the form:
-anything else is `Unreadable`. `plain_data` puts forms together; objects are references here.
+A form encodes a value as JSON numbers, strings and lists, and decodes it. Decoding validates: data
+of another form is `Unreadable`. `plain_data` combines forms; an object is a reference here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = [
     "Writing",
 ]
 
-MOST_BITS = 1024  # of a number
+MOST_BITS = 1024  # of an integer
 
 
 class Unreadable(Exception):
-    """A text that stands for no object of the wanted class."""
+    """A text that encodes no object of the expected class."""
 
 
 class Unwritable(Exception):
-    """An object that no text stands for: of a class that is not listed, too deep or too large."""
+    """An object without an encoding: its class is not admitted, or it is too deep or too large."""
 
 
 class Outside(Protocol):
-    """Objects that both sides have, and that are written as numbers."""
+    """Objects that writer and reader share, encoded as numbers."""
 
     def number(self, value: Any) -> int:
         """The number of an object; raises `Unwritable` if it has none."""
@@ -49,7 +49,7 @@ class Outside(Protocol):
 
 
 class Writing(Protocol):
-    """What forms need of the text that is written."""
+    """The state of an encoding, as forms use it."""
 
     @property
     def outside(self) -> Outside:
@@ -60,7 +60,7 @@ class Writing(Protocol):
 
 
 class Reading(Protocol):
-    """What forms need of the text that is read."""
+    """The state of a decoding, as forms use it."""
 
     @property
     def outside(self) -> Outside:
@@ -71,17 +71,17 @@ class Reading(Protocol):
 
 
 class DataForm(Protocol):
-    """How values of a declared type are written."""
+    """The encoding of the values of a declared type."""
 
     def write(self, value: Any, writer: Writing, /) -> Any:
-        """The value as JSON has it."""
+        """Encode a value as JSON data."""
 
     def read(self, data: Any, reader: Reading, /) -> Any:
-        """The value again; raises `Unreadable` for data of any other form."""
+        """Decode a value; raises `Unreadable` for data of another form."""
 
 
 class Plain(DataForm):
-    """A value that JSON writes as it is: of this very class, and of no other."""
+    """A value that is JSON data itself, of exactly this class."""
 
     def __init__(self, cls: type) -> None:
         self._cls = cls
@@ -100,7 +100,7 @@ class Plain(DataForm):
 
 
 class Float(DataForm):
-    """A float by its bits."""
+    """A float, by its bits."""
 
     def write(self, value: Any, _: Writing) -> str:
         return float(value).hex()
@@ -113,7 +113,7 @@ class Float(DataForm):
 
 
 class MemberForm(DataForm):
-    """A member of an enumeration by its name."""
+    """A member of an enumeration, by its name."""
 
     def __init__(self, cls: type[Enum]) -> None:
         self._cls = cls
@@ -132,7 +132,7 @@ class MemberForm(DataForm):
 
 
 class Reference(DataForm):
-    """Another object, which has a row of its own."""
+    """An object with a row of its own, by its number."""
 
     def __init__(self, classes: tuple[type, ...]) -> None:
         self.classes = classes
@@ -150,7 +150,7 @@ class Reference(DataForm):
 
 
 class FromOutside(DataForm):
-    """An object that both sides have."""
+    """An object that writer and reader share."""
 
     def write(self, value: Any, writer: Writing) -> int:
         return writer.outside.number(value)
@@ -160,7 +160,7 @@ class FromOutside(DataForm):
 
 
 class Many(DataForm):
-    """Any number of values of one form."""
+    """A tuple of any length, of one form."""
 
     def __init__(self, cls: type, item: DataForm) -> None:
         self._cls = cls
@@ -175,7 +175,7 @@ class Many(DataForm):
 
 
 class Row(DataForm):
-    """A value for each of several forms."""
+    """A tuple of fixed length, with a form for each item."""
 
     def __init__(self, items: tuple[DataForm, ...]) -> None:
         self._items = items
@@ -191,7 +191,7 @@ class Row(DataForm):
 
 
 class Map(DataForm):
-    """Values by key, in their order."""
+    """A mapping, in its order."""
 
     def __init__(self, pair: Row) -> None:
         self._pair = pair
@@ -220,7 +220,7 @@ class Optional(DataForm):
 
 
 class Choice(DataForm):
-    """A value of one of several forms, with the number of the form."""
+    """A union: the number of the form, and a value of that form."""
 
     def __init__(self, forms: tuple[DataForm, ...]) -> None:
         self._forms = forms
@@ -250,8 +250,8 @@ def _list(data: Any) -> list[Any]:
 
 
 _INT = Plain(int)
-OUTSIDE = FromOutside()  # the form of objects that both sides have
-# The forms of values that are written as they are.
+OUTSIDE = FromOutside()  # the form of objects that writer and reader share
+# The forms of values that are JSON data themselves.
 PLAIN: dict[type, DataForm] = {
     int: _INT,
     bool: Plain(bool),

@@ -1,9 +1,9 @@
-"""Files that only this user can have written, in folders that only this user can change.
+"""Private files: only this user can have written them, and only this user can change the folder.
 
-Folders of the cache may lie where others write too: below /tmp, on a shared disk, in a restored
-archive. So nothing is read or written unless each folder of ours belongs to this user, cannot be
-written by others and is no link, and neither is the file. Windows keeps the folders of users apart
-itself. A folder that cannot be used is told of once, and never in the way of a launch.
+The cache folder may be in a place that other users write to: below /tmp, on a shared disk, in a
+restored archive. A file is read or written only if it and each folder of the cache belongs to this
+user, is not writable by others and is no symbolic link. Windows separates the folders of users
+itself. An unusable folder is reported once and never fails a launch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# Never through a link, never into a child of this process, never waiting for a writer of a pipe.
+# Follow no link, inherit to no child process, and do not block on a named pipe.
 _CAREFULLY = (
     getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_CLOEXEC", 0)
@@ -42,23 +42,23 @@ _CAREFULLY = (
 
 
 class Unusable(Exception):
-    """A file or a folder that must not be used, and why."""
+    """A file or a folder that must not be used, with the reason."""
 
 
 def make_root(path: Path) -> None:
-    """Make the folder that a user names, or that lies at home; raises `Unusable`."""
+    """Create the root folder, configured or default; raises `Unusable`."""
     if not is_homeless(path):
         make_folder(path, parents=True)
     check_root(path)
 
 
 def is_homeless(path: Path) -> bool:
-    """Whether a folder would lie at home, and this user has no home."""
+    """Whether a folder is relative to the home of a user who has none."""
     return path.parts[:1] == ("~",)
 
 
 def check_root(path: Path) -> None:
-    """Raise `Unusable` unless a folder, or the one that a link of this user's leads to, is ours."""
+    """Raise `Unusable` unless a folder, or the target of this user's link to it, is private."""
     if is_homeless(path):
         raise Unusable("this user has no home folder")
     try:
@@ -72,7 +72,7 @@ def check_root(path: Path) -> None:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether nothing has this name; False also where that cannot be told."""
+    """Whether the path does not exist; False also if that is unknown."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -83,7 +83,7 @@ def is_absent(path: Path) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Raise `Unusable` for a folder that is not there, is a link, or that others could change."""
+    """Raise `Unusable` for a folder that is missing, a link, or writable by others."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -94,7 +94,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path, *, parents: bool = False) -> None:
-    """Make a folder of this user's, if it is not there; raises `Unusable`."""
+    """Create a private folder if it is missing; raises `Unusable`."""
     try:
         path.mkdir(mode=0o700, parents=parents, exist_ok=True)
     except OSError as error:
@@ -102,7 +102,7 @@ def make_folder(path: Path, *, parents: bool = False) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a file of this user's; raises `Unusable` for any other, or `OSError`."""
+    """Open a private file and return its descriptor; raises `Unusable` or `OSError`."""
     handle = os.open(path, flags | _CAREFULLY, 0o600)
     try:
         found = os.fstat(handle)
@@ -116,7 +116,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def read_private(path: Path, most: int) -> bytes:
-    """The contents of a file of at most so many bytes; raises `Unusable` or `OSError`."""
+    """Read a private file of bounded size; raises `Unusable` or `OSError`."""
     handle = open_private(path, os.O_RDONLY)
     with os.fdopen(handle, "rb") as file:
         data = file.read(most + 1)
@@ -126,7 +126,7 @@ def read_private(path: Path, most: int) -> bytes:
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file whole or not at all, in place of anything of that name; raises `OSError`."""
+    """Write a file atomically, replacing one of that name; raises `OSError`."""
     scratch = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFULLY, mode)
@@ -146,7 +146,7 @@ def _check(path: Path, found: os.stat_result, mode: str) -> None:
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
-    getuid = getattr(os, "getuid", None)  # of systems where files have owners
+    getuid = getattr(os, "getuid", None)  # None on systems without file owners
     if getuid is not None and found.st_uid != getuid():
         raise Unusable(f"{path} belongs to another user")
 
@@ -155,7 +155,7 @@ _told: set[Path] = set()
 
 
 def warn_once(folder: Path, text: str) -> None:
-    """Tell the user that a folder is not used, once in a process."""
+    """Warn that a folder is not used, once in a process."""
     if folder not in _told:
         _told.add(folder)
         warnings.warn(

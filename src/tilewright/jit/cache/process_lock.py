@@ -1,9 +1,9 @@
-"""A lock between processes on one machine: a file that one of them has locked.
+"""A file lock between the processes of one machine.
 
-The system takes the lock off a process that ends, however that ends, and the file stays. It is the
-plain call of the system, since libraries for this watch the whole process for forks (by a hook of
-the interpreter that makes every launch slower) and do more than is needed here. A system without
-such a call raises `OSError`, as a folder does in which no file can be made.
+The operating system releases the lock when its process ends, in whatever way, and the file stays.
+The lock is a plain system call: libraries for file locks register fork hooks with the interpreter,
+which slow down every launch. A system without file locks raises `OSError`, as does a folder in
+which no file can be created.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _ROUND_SECONDS = 0.02
 
 
 class Taken(Exception):
-    """Another process has had the lock all the time."""
+    """The timeout has passed while another process held the lock."""
 
 
 class ProcessLock:
-    """The lock of a file, which is made if it is not there.
+    """The lock of a file, which is created if it is missing.
 
-    Raises `OSError` if that fails, and `Unusable` for a file of another user's, or a link.
+    Raises `OSError` if that fails, and `Unusable` for a link or another user's file.
     """
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path = path
-        self._seconds = seconds  # to wait for it
+        self._seconds = seconds  # timeout
         self._handle: int | None = None
         self._is_held = False
 
     def acquire(self) -> None:
-        """Wait for the lock; raises `Taken` when the time is over."""
+        """Wait for the lock; raises `Taken` after the timeout."""
         deadline = time.monotonic() + self._seconds
         try:
             self._handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
@@ -54,13 +54,13 @@ class ProcessLock:
             raise
 
     def release(self) -> None:
-        """Let the next process have it; nothing happens if it was not taken."""
+        """Release the lock, if it is held."""
         handle, self._handle = self._handle, None
         is_held, self._is_held = self._is_held, False
         if handle is not None:
             try:
                 if is_held:
-                    _give_back(handle)  # closed alone, a child forked meanwhile would keep it
+                    _give_back(handle)  # closing alone leaves it with a child forked meanwhile
             finally:
                 os.close(handle)
 
@@ -83,7 +83,7 @@ if sys.platform == "win32":
     def _take(handle: int) -> bool:
         os.lseek(handle, 0, os.SEEK_SET)
         try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # the first byte stands for the file
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # one byte is locked in place of the file
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EDEADLK):
                 return False

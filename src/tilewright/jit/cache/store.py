@@ -1,10 +1,10 @@
-"""Files by key in a private folder: written whole or not at all, bounded, and never just trusted.
+"""A file store: files by key in a private folder, written atomically, bounded and checksummed.
 
-They lie in a folder of our own below the one that a user names, which may hold anything else. That
-folder carries a marker, and only files with names that are made here are ever removed from it. A
-file carries a checksum of its key and contents; one that does not fit is removed and counts as
-absent. A folder that cannot be written (read-only, full) makes every write a wish: nothing here
-fails a launch. Several processes may use one folder at the same time.
+The store has its own folder below the configured one, which may hold other files. The folder has a
+marker file, and the store removes only files whose names follow its own pattern. A file has a
+checksum of its key and contents; a file with another checksum is removed and counts as a miss. In a
+folder that is read-only or full, writes do nothing: no error of the store fails a launch. Several
+processes may use one folder at the same time.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tilewright.jit.cache.process_lock import ProcessLock, Taken
 __all__ = ["FOLDER", "MARKER", "FileStore", "StoredFile"]
 
 _log = logging.getLogger("tilewright")
-FOLDER = "tilewright-kernels"  # of ours, below the folder that is named
-MARKER = "made-by-tilewright"  # the file that says so
+FOLDER = "tilewright-kernels"  # below the configured folder
+MARKER = "made-by-tilewright"  # name of the marker file
 _MARK = b"Compiled kernels of tilewright, which may be removed at any time.\n"
 _MAGIC = b"tilewrt2"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 _MOST_BYTES = 1 << 30  # of a file
-_EVICT_TO = 0.8  # of the limit, so that not every write evicts
-_LOOKS = 16  # how often the size of the folder is looked at, on average, while it fills up once
-_STALE_SECONDS = 3600  # after which the process that was writing a file is gone
+_EVICT_TO = 0.8  # fraction of the limit that an eviction leaves, so that evictions are rare
+_LOOKS = 16  # expected number of size checks while the folder fills up once
+_STALE_SECONDS = 3600  # age at which an unfinished file is taken as abandoned
 
-# The names that are made here.
+# Names of the store's files.
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SHELF = re.compile(r"[0-9a-f]{2}")
 _SCRAP = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.part")
 
-_chance = random.Random()  # the numbers of users of `random` stay as they are
+_chance = random.Random()  # a generator of its own leaves the state of `random` alone
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class StoredFile:
 
     key: str
     nbytes: int
-    last_used: float  # seconds, as the file system counts them
+    last_used: float  # in seconds, by the file system's clock
     path: Path
 
 
 class FileStore:
-    """A folder with files by key; the least recently used go first when there are too many."""
+    """A bounded folder of files by key, with eviction of the least recently used."""
 
     def __init__(self, root: Path, limit: int) -> None:
         self.root = root
@@ -72,7 +72,7 @@ class FileStore:
         self._complained = False
 
     def prepare(self) -> None:
-        """Make the folder; raises `Unusable` if it is not ours, or others could change it."""
+        """Create the folder; raises `Unusable` if it is not the store's, or not private."""
         make_root(self.root)
         make_folder(self.folder)
         self.check()
@@ -83,7 +83,7 @@ class FileStore:
             raise Unusable(f"{self.folder} cannot be written: {error.strerror}") from error
 
     def check(self) -> None:
-        """Raise `Unusable` for a folder that is not there, or is not ours alone."""
+        """Raise `Unusable` for a folder that is missing or not private."""
         try:
             check_root(self.root)
             check_folder(self.folder)
@@ -94,15 +94,15 @@ class FileStore:
             raise Unusable(f"{self.folder} was not made by tilewright, which has left no marker")
 
     def path(self, key: str) -> Path:
-        """Where a key's file lies."""
+        """The path of a key's file."""
         assert _KEY.fullmatch(key), f"{key!r} is no key"
         return self.folder / key[:2] / key
 
     def get(self, key: str) -> bytes | None:
-        """The contents under a key; None if there are none, or they are damaged."""
+        """The contents under a key; None for a missing or damaged file."""
         contents = self._read(key)
         if contents is not None:
-            with contextlib.suppress(OSError):  # a read-only folder is no reason to fail
+            with contextlib.suppress(OSError):  # a read-only folder is usable
                 os.utime(self.path(key))
         return contents
 
@@ -123,14 +123,14 @@ class FileStore:
         return contents
 
     def peek(self, file: StoredFile) -> bytes:
-        """The contents of a file, without counting as a use of it."""
+        """Read a file without updating its last use."""
         return self._read(file.key) or b""
 
     def put(self, key: str, contents: bytes) -> bool:
-        """Keep contents under a key; False if the folder does not take them."""
+        """Write contents under a key; False if the folder refuses them."""
         data = _header(key, contents) + contents
         if len(data) > min(self.limit * _EVICT_TO, _MOST_BYTES):
-            return False  # it would drive out all others, and go itself
+            return False  # it would evict all other files, and then itself
         try:
             self._write(self.path(key), data)
         except (Unusable, OSError) as error:
@@ -138,7 +138,7 @@ class FileStore:
                 self._complained = True
                 _log.warning("tilewright: nothing is kept in %s: %s", self.folder, error)
             return False
-        # Now and then, by chance: most processes write too little to know how full the folder is.
+        # A random sample, because one process writes too few files to know the size of the folder.
         if len(data) > _chance.random() * self.limit / _LOOKS:
             self.evict()
         return True
@@ -149,19 +149,19 @@ class FileStore:
         write_private(path, data)
 
     def remove(self, key: str) -> None:
-        """Forget a key."""
+        """Remove the file of a key."""
         with contextlib.suppress(OSError):
             self.path(key).unlink()
 
     def files(self) -> Iterator[StoredFile]:
-        """Every file there is now."""
+        """All files of the store."""
         for entry in self._entries(_KEY):
-            with contextlib.suppress(OSError):  # another process may have removed it
+            with contextlib.suppress(OSError):  # removed by another process
                 found = entry.stat(follow_symlinks=False)
                 yield StoredFile(entry.name, found.st_size, found.st_mtime, Path(entry.path))
 
     def _entries(self, name: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
-        """The files of ours whose names have this form; none in a folder that is not ours."""
+        """The store's files whose names match a pattern; none in a folder without the marker."""
         try:
             self.check()
         except Unusable:
@@ -174,12 +174,12 @@ class FileStore:
                         yield entry
 
     def evict(self) -> int:
-        """Remove the least recently used files beyond the limit; gives how many."""
+        """Remove the least recently used files beyond the limit; return their number."""
         try:
             with ProcessLock(self.folder / "evicting.lock", 0):
                 return self._evict()
         except (Taken, Unusable, OSError):
-            return 0  # another process is at it, or nothing can be removed
+            return 0  # another process is evicting, or the folder is read-only
 
     def _evict(self) -> int:
         self._remove_scraps()
@@ -195,14 +195,14 @@ class FileStore:
         return removed
 
     def _remove_scraps(self) -> None:
-        """Remove the parts that processes left which were killed while they wrote."""
+        """Remove unfinished files of processes that were killed."""
         for entry in self._entries(_SCRAP):
             with contextlib.suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                     Path(entry.path).unlink()
 
     def clear(self) -> int:
-        """Remove every file of ours; gives how many there were."""
+        """Remove all files of the store; return their number."""
         files = list(self.files())
         for file in files:
             self.remove(file.key)
@@ -210,9 +210,9 @@ class FileStore:
         return len(files)
 
     def lock(self, key: str, seconds: float) -> ProcessLock:
-        """A lock between processes, for the one that makes the contents of a key.
+        """The lock between processes for the contents of a key.
 
-        Keys that begin alike share one, so that there is never more than a handful of files.
+        Keys with a common prefix share a lock, which bounds the number of lock files.
         """
         folder = self.folder / "making"
         make_folder(folder)
@@ -225,7 +225,7 @@ def _header(key: str, contents: bytes) -> bytes:
 
 
 def _is_scrap_of_marker(name: str) -> bool:
-    """Whether a process was ended while it marked the folder."""
+    """Whether a file is an unfinished marker of a killed process."""
     return re.fullmatch(rf"{MARKER}\.[0-9a-f]{{16}}\.part", name) is not None
 
 

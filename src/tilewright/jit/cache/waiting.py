@@ -1,9 +1,9 @@
-"""Threads that wait for something another thread makes, and whether such a wait would ever end.
+"""Waits between threads, and detection of circular ones.
 
-A finaliser or a signal handler runs in the middle of anything, also of a compilation: it may launch
-the very kernel that its own thread is compiling, or one that is compiled by a thread which waits
-for this one. Such a wait is circular, and the caller makes a copy instead. A thread registers its
-wait before it looks, so of several threads that close a circle at least the last one sees it.
+A finaliser or a signal handler may run in the middle of a compilation, and launch the kernel that
+its own thread is compiling, or a kernel compiled by a thread that waits for this one. Such a wait
+is circular, and the caller compiles a copy instead. A thread registers its wait before it searches
+for a cycle, so at least the last thread of a cycle finds it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ __all__ = ["UnderWay", "forget_waits", "is_circular", "wait_for"]
 
 
 class UnderWay(Protocol):
-    """Something that a thread is making."""
+    """An entry or a task in the making."""
 
     @property
     def maker(self) -> int | None:
-        """The thread; None if none has begun."""
+        """The thread that makes it; None before one has started."""
 
     def join(self) -> None:
         """Wait for its end."""
 
 
-_waits: dict[int, UnderWay] = {}  # what each thread waits for, the innermost if there are several
+_waits: dict[int, UnderWay] = {}  # by thread; the innermost of its waits
 
 
 def is_circular(wanted: UnderWay) -> bool:
-    """Whether this thread would wait for itself, if need be by way of others."""
+    """Whether this thread would wait for itself, directly or through other threads."""
     me = get_ident()
     seen: set[int] = set()
     maker = wanted.maker
@@ -41,9 +41,9 @@ def is_circular(wanted: UnderWay) -> bool:
 
 
 def wait_for(wanted: UnderWay) -> bool:
-    """Wait for something to end; False, at once, if that would never happen."""
+    """Wait for the end; False, without waiting, if the wait is circular."""
     me = get_ident()
-    before = _waits.get(me)  # of a call that a signal handler has interrupted
+    before = _waits.get(me)  # the wait that this call has interrupted, in a signal handler
     try:
         _waits[me] = wanted
         if is_circular(wanted):
@@ -58,5 +58,5 @@ def wait_for(wanted: UnderWay) -> bool:
 
 
 def forget_waits() -> None:
-    """In a forked child, which has none of the other threads."""
+    """Drop all waits in a forked child, which has no other threads."""
     _waits.clear()

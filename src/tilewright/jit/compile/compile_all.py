@@ -1,8 +1,8 @@
-"""Many compilations side by side: front ends one after the other, assemblers on all cores.
+"""Parallel compilation: front ends run one after the other, assemblers on all cores.
 
-`tw.compile_all` prepares kernels before they are needed, also for machines that are not here
-(`tw.meta(…, target="sm_100")`): what is assembled is kept in memory and on disk like anything else.
-One that fails costs itself and nothing else. Two that turn out to be the same are compiled once.
+`tw.compile_all` compiles kernels ahead of their calls, also for devices of other machines
+(`tw.meta(…, target="sm_100")`); executables are cached in memory and on disk as always. Failures
+are independent, and calls with the same specialisation are compiled once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["CompileProgress", "Finished", "Start", "compile_all", "each_finished
 
 # An operation to compile, or a call that builds one.
 Call = DeviceOp[Any] | Callable[[], DeviceOp[Any]]
-# Begins one compilation: the front end now, and what goes on in the background.
+# Starts one compilation: runs the front end and returns the tasks of the assembler.
 Start = Callable[[], Iterable[Future[Any]]]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What became of one of many; without an error it is ready."""
+    """The outcome of one compilation; without an error it is ready."""
 
     name: str
     error: Exception | None
-    seconds: float  # since it was begun
+    seconds: float  # since its start
 
 
 @dataclass(frozen=True)
 class CompileProgress:
-    """How far `tw.compile_all` is; `latest` is what has just been finished."""
+    """The progress of `tw.compile_all`; `latest` is the most recent outcome."""
 
     done: int
     total: int
@@ -49,12 +49,12 @@ def compile_all(
     *,
     report: Callable[[CompileProgress], None] = lambda _: None,
 ) -> None:
-    """Compile what some calls build, side by side: `tw.compile_all([lambda: add(…), lambda: …])`.
+    """Compile the kernels of some calls in parallel: `tw.compile_all([lambda: add(…), lambda: …])`.
 
-    A call is made here, so that a kernel that is refused costs no other one, and what it builds is
-    closed: nothing runs, and calls may use the same tensors. An operation that is there already is
-    compiled and stays as it is. `report` is told of each as it is finished. Raises `CompileErrors`
-    with all that failed, when everything else is ready.
+    Each call is made here, so that a refused call leaves the others alone, and its operation is
+    closed: nothing runs, and calls may share tensors. An operation given in place of a call is
+    compiled and stays open. `report` is called for each outcome. Raises `CompileErrors` with all
+    failures once everything else is ready.
     """
     named = cast("Mapping[str, Call]", calls) if isinstance(calls, Mapping) else _named(calls)
     failed: dict[str, Exception] = {}
@@ -65,7 +65,7 @@ def compile_all(
             failed[latest.name] = latest.error
         report(CompileProgress(done + 1, len(named), latest))
     if failed:
-        names = [name for name in named if name in failed]  # in their order, not as they ended
+        names = [name for name in named if name in failed]  # in the order of the calls
         text = f"{len(failed)} of {len(named)} could not be compiled: {', '.join(names)}"
         raise CompileErrors(text, [failed[name] for name in names])
 
@@ -73,10 +73,10 @@ def compile_all(
 def each_finished(
     starts: Iterable[tuple[str, Start]], *, at_once: int | None = None, until: float = math.inf
 ) -> Iterator[Finished]:
-    """Begin everything in order, by distinct names, and tell of each as it is finished.
+    """Start all compilations in order, by distinct names, and yield each outcome.
 
-    What is finished meanwhile is told between two beginnings. No more than `at_once` are under way
-    at a time, and at `until`, by `time.monotonic()`, nothing more is begun or waited for.
+    Outcomes are yielded between two starts as well. At most `at_once` compilations are in progress,
+    and after `until`, by `time.monotonic()`, none is started or awaited.
     """
     under_way: dict[str, _Begun] = {}
     for name, start in starts:
@@ -88,7 +88,7 @@ def each_finished(
         began = time.perf_counter()
         try:
             under_way[name] = _Begun(began, tuple(start()))
-        except Exception as error:  # noqa: BLE001 (it costs this one, no other)
+        except Exception as error:  # noqa: BLE001 (the outcome of this compilation alone)
             yield Finished(name, error, time.perf_counter() - began)
         yield from _ready(under_way)
     while under_way and time.monotonic() < until:
@@ -115,7 +115,7 @@ def _wait_for_one(under_way: dict[str, _Begun], until: float) -> None:
 
 
 def _ready(under_way: dict[str, _Begun]) -> Iterator[Finished]:
-    """What has been finished meanwhile; it is no longer under way."""
+    """Remove the finished compilations from those in progress, and return their outcomes."""
     for name, begun in list(under_way.items()):
         if not begun.left():
             del under_way[name]
@@ -132,12 +132,12 @@ def _begin(call: Call) -> tuple[Future[Any], ...]:
             " `lambda: kernel(…)`"
         )
     programs = operation.programs
-    operation.close()  # what it borrows, the next call may need
+    operation.close()  # the next call may use the tensors it borrows
     return programs
 
 
 def _named(calls: Iterable[Call]) -> dict[str, Call]:
-    """Names by which people can tell calls apart."""
+    """Distinct names of calls, for messages."""
     return {f"{_label(call)} ({number})": call for number, call in enumerate(calls, 1)}
 
 

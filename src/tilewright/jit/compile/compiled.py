@@ -1,6 +1,6 @@
-"""A compiled kernel as data: Tile IR with everything a launch needs to know about it.
+"""A compiled kernel as data: Tile IR with the facts that launches need.
 
-Apart from the compiler, which is loaded only when the first kernel is called.
+The module is separate from the compiler, which is loaded at the first call of a kernel.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
 
 @dataclass(frozen=True)
 class Options:
-    """What the decorator says about compilation."""
+    """The options of the decorator."""
 
     deny_checks: bool = False
-    unsafe: bool = False  # takes pointers, and is launched as such
-    report: ReportForm | None = None  # how a failed check is reported; None: what suits the kernel
+    unsafe: bool = False  # takes pointers, and is launched by `.unsafe(…)`
+    report: ReportForm | None = None  # how a failed check is reported; None: the cheapest form
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is to be compiled."""
+    """The input of a compilation."""
 
     source: SourceFunction
     signature: Signature
@@ -52,17 +52,17 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class LaunchFacts:
-    """What a launch needs to know about a compiled kernel, beside the code itself."""
+    """The facts about a compiled kernel that launches need beside its code."""
 
     name: str
-    entries: tuple[str, ...]  # in the order in which they run
+    entries: tuple[str, ...]  # in execution order
     arguments: tuple[Argument, ...]
     launch_checks: tuple[LaunchCheck, ...]
-    sites: tuple[Site, ...]  # what a failure record's site number means
+    sites: tuple[Site, ...]  # by the site number of a failure record
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
-    padded: tuple[PaddedReduction, ...] = ()  # reductions that would notice padding
-    untied: tuple[tuple[str, str], ...] = ()  # untied parameters; what to write
-    waits_for_grids: bool = False  # so it may start before what it depends on has ended
+    padded: tuple[PaddedReduction, ...] = ()  # reductions whose value padding would change
+    untied: tuple[tuple[str, str], ...] = ()  # untied parameters, each with the way out
+    waits_for_grids: bool = False  # so its blocks may start before its dependencies have completed
 
     @property
     def may_fail(self) -> bool:
@@ -72,7 +72,7 @@ class LaunchFacts:
 
 @dataclass(frozen=True, eq=False)
 class CompiledKernel:
-    """Tile IR with everything a launch needs to know about it."""
+    """The Tile IR of a kernel with its facts."""
 
     name: str
     specialization: Specialization
@@ -80,16 +80,16 @@ class CompiledKernel:
     arguments: tuple[Argument, ...]
     launch_checks: tuple[LaunchCheck, ...]
     ledger: Ledger
-    sites: tuple[Site, ...]  # what a failure record's site number means
+    sites: tuple[Site, ...]  # by the site number of a failure record
     written_whole: frozenset[str]  # outputs of which every element is written, and none read
-    padded: tuple[PaddedReduction, ...]  # reductions that would notice padding
-    untied: tuple[tuple[str, str], ...]  # untied parameters; what to write
-    captures: Captures  # what it found outside itself
+    padded: tuple[PaddedReduction, ...]  # reductions whose value padding would change
+    untied: tuple[tuple[str, str], ...]  # untied parameters, each with the way out
+    captures: Captures  # values from outside the kernel
     encoder: Callable[..., Encoded]
 
     @cached_property
     def facts(self) -> LaunchFacts:
-        """What a launch needs of it."""
+        """The facts that launches need."""
         # The audit kernel, behind the kernel in the module, runs first: the outputs it would
         # read are still those that the kernel will see.
         entries = tuple(function.name for function in reversed(self.module.functions))
@@ -112,5 +112,5 @@ class CompiledKernel:
 
     @property
     def content(self) -> bytes:
-        """The bytecode without places in the source: what the code is made of."""
+        """The bytecode without source locations, which determines the cubin."""
         return self.encoder(self.module, locations=False).data

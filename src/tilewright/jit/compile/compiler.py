@@ -1,6 +1,6 @@
-"""One specialisation of one kernel, from its AST to Tile IR with its launch checks and ledger.
+"""The compiler: one specialisation of a kernel, from its AST to Tile IR with launch checks.
 
-Pure: no device is needed, and the same input gives the same output.
+The compiler is a pure function: it needs no device, and its output depends on its input alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def compile_kernel(
     options: Options,
     placement: Placement,
 ) -> CompiledKernel:
-    """Compile one specialisation; raises `CompileError` with every problem found."""
+    """Compile one specialisation; raises `CompileError` with all problems."""
     try:
         return with_room(partial(_compiled, source, signature, specialization, options, placement))
     except RecursionError:
@@ -104,7 +104,7 @@ def _compiled(
 
 
 def _denied(ledger: Ledger) -> list[Problem]:
-    """The checks that would stay in a kernel that allows none."""
+    """The remaining checks of a kernel with `deny_checks`, as problems."""
     return [
         CheckDenied(
             entry.location.span, entry.subject, entry.axis, entry.reason, calls=entry.location.calls
@@ -115,10 +115,10 @@ def _denied(ledger: Ledger) -> list[Problem]:
 
 
 def _starts_early(function: Function, specialization: Specialization) -> bool:
-    """Whether blocks may come to the GPU before what they depend on has ended.
+    """Whether blocks may start before the grids that they depend on have completed.
 
-    tileiras plans loops with products anew in a kernel that waits, and not always better: those
-    start early only if somebody says so.
+    tileiras schedules loops of matrix products differently in a kernel that waits, and sometimes
+    worse: such a kernel starts early only if its hint asks for it.
     """
     if not starts_kernels_early(specialization.target):
         return False

@@ -1,7 +1,7 @@
-"""A specialisation for a kernel without tensors, as `tilewright explain` and `compile` need one.
+"""Default specialisations, for `tilewright explain` and `compile`, which have no tensors.
 
-It is the usual case: contiguous tensors whose addresses, extents and strides divide by 16, and
-tiles of a customary size. A call with tensors never comes here: `specialize` reads them.
+The default is the usual case: contiguous tensors whose addresses, extents and strides are divisible
+by 16, with tiles of a customary size. The specialisation of a call comes from `specialize` instead.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tilewright.lang.hints import Hints
 
 __all__ = ["cut_by_segments", "sample_specialization", "sampled_constants", "settable_names"]
 
-VECTOR_TILE = 1024  # of a piece with one axis
-MATRIX_TILE = 128  # of each of the last two axes
-GIVEN_AXES = 3  # of a grid that the call would give
-GROUP = (8, 1)  # tiles that a persistent schedule finishes together
+VECTOR_TILE = 1024  # extent of a tile with one axis
+MATRIX_TILE = 128  # extent of a tile along each of the last two axes
+GIVEN_AXES = 3  # of a grid given by the call
+GROUP = (8, 1)  # tiles of a group of a persistent schedule
 
 
 def settable_names(signature: Signature) -> dict[str, type]:
-    """What can be chosen, and of which type: dtype placeholders, static dims, constants."""
+    """The names that can be set, with their types: dtype placeholders, static dims, constants."""
     found: dict[str, type] = {}
     params: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.scalars)
     for param in params:
@@ -56,9 +56,9 @@ def sample_specialization(
     chosen: Mapping[str, Any] | None = None,
     hints: Hints | None = None,
 ) -> Specialization:
-    """The usual specialisation, with some of its `settable_names` chosen.
+    """The default specialisation, with values for some of its `settable_names`.
 
-    Raises `LaunchError` for a constant that has neither a default nor a chosen value.
+    Raises `LaunchError` for a constant with neither a default nor a value.
     """
     given = dict(chosen or {})
     constants = _constants(signature, given)
@@ -76,17 +76,17 @@ def sample_specialization(
 
 
 def cut_by_segments(signature: Signature, usual: Specialization) -> Iterator[Specialization]:
-    """The same specialisation with one of the outputs cut by offsets, for each that may be."""
+    """Variants of a specialisation, each with one output cut by segments."""
     offsets = TensorSpecialization(i32, (True,), LARGEST_DIVISOR, (LARGEST_DIVISOR,), (1,))
     for place, param in enumerate(signature.tensors):
-        if isinstance(param, MutParam) and param.dims[:1] not in ((), (None,)):  # rows have a tile
+        if isinstance(param, MutParam) and param.dims[:1] not in ((), (None,)):  # its rows are cut
             tensors = list(usual.tensors)
             tensors[place] = replace(tensors[place], segments=offsets)
             yield replace(usual, tensors=tuple(tensors))
 
 
 def sampled_constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, int]:
-    """The constants that a launch reads off an extent, with a number that stands for any other."""
+    """The inferable constants, each with a sample value."""
     tiles = {dim for output in signature.cut_outputs for dim in output.dims}
     left_out = {
         constant.name
@@ -101,7 +101,7 @@ def sampled_constants(signature: Signature, given: Mapping[str, Any]) -> dict[st
 
 
 def _has_grid(signature: Signature) -> bool:
-    """Whether some output says how many blocks run."""
+    """Whether an output defines the grid."""
     return any(isinstance(param, (MutParam, MappedParam)) for param in signature.params)
 
 
@@ -135,7 +135,7 @@ def _tensor(
 ) -> TensorSpecialization:
     fixed = _numbers(param.extents, constants)
     extents = [divisor(extent) if extent else LARGEST_DIVISOR for extent in fixed]
-    strides = [1]  # of the last axis; each axis before it steps over all that follow
+    strides = [1]  # of the last axis; that of another axis is the product of the extents behind it
     for extent in reversed(extents[1:]):
         strides.insert(0, min(strides[0] * extent, LARGEST_DIVISOR))
     runs_along = tuple(axis == param.rank - 1 for axis in range(param.rank))
@@ -153,7 +153,7 @@ def _tensor(
 def _numbers(
     dims: tuple[int | str | None, ...], constants: Mapping[str, Any]
 ) -> tuple[int | None, ...]:
-    """The dims that are known now."""
+    """The values of dims; None for a dim without one."""
     return tuple(constants.get(dim) if isinstance(dim, str) else dim for dim in dims)
 
 

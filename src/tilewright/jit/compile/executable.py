@@ -1,8 +1,8 @@
-"""From a request to something that can be launched: from disk, or by compiling and assembling.
+"""Executables: loaded from disk, or compiled and assembled.
 
-On a CPU the whole way takes milliseconds and nothing is kept. For a GPU the disk is asked first;
-what is not there is compiled here, assembled in the background, once for all processes, and kept.
-The logger `tilewright` hears what was done for each kernel, and how long it took.
+For the CPU a compilation takes milliseconds, and nothing is cached on disk. For a GPU a miss of the
+disk cache is compiled here, assembled in the background once for all processes, and cached. Each
+step is logged, with its duration, to the logger `tilewright`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("tilewright")
 
 @dataclass(frozen=True, eq=False)
 class Executable:
-    """A kernel for one specialisation, ready to be launched or soon so."""
+    """The executable of one specialisation; its program may still be in the assembler."""
 
     facts: LaunchFacts
     captures: Captures
@@ -44,14 +44,14 @@ class Executable:
 
     @property
     def has_failed(self) -> bool:
-        """Whether assembling is over and came to nothing."""
+        """Whether the assembler has failed."""
         return self.program.done() and self.program.exception() is not None
 
 
 def make_executable(
     kind: str, request: Request, compile_: Callable[[], CompiledKernel]
 ) -> Executable:
-    """Find or make what runs on a kind of device; `compile_` runs the front end."""
+    """Find or make the executable for a kind of device; `compile_` runs the front end."""
     start = time.perf_counter()
     if kind == "cpu":
         compiled = compile_()
@@ -80,7 +80,7 @@ def _from_disk(
     request: Request, compile_: Callable[[], CompiledKernel], disk: DiskCache, found: Found
 ) -> Executable:
     def assemble_again() -> bytes:
-        """What a driver did not take is made anew; the facts that are known of it must hold."""
+        """Assemble a rejected cubin again; the facts of the cached one must still hold."""
         disk.forget(found.cubin_key)
         compiled = compile_()
         if _key(request, compiled, disk) != found.cubin_key:
@@ -99,7 +99,7 @@ def _made(request: Request, compiled: CompiledKernel, disk: DiskCache | None) ->
 
 
 def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
-    """The code of a kernel: from disk, if its bytecode was assembled before."""
+    """The cubin of a kernel, from disk or from the assembler."""
     target, level = request.specialization.target, request.specialization.hints.opt_level
 
     def assemble() -> bytes:
@@ -121,7 +121,7 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
 
 
 def _tell(request: Request, done: str, start: float) -> None:
-    """Say what was done for a kernel, and how long it took, to whoever listens."""
+    """Log a step of a compilation with its duration."""
     if _log.isEnabledFor(logging.DEBUG):
         took = 1e3 * (time.perf_counter() - start)
         what = describe(request.signature, request.specialization)
@@ -129,6 +129,6 @@ def _tell(request: Request, done: str, start: float) -> None:
 
 
 def _key(request: Request, compiled: CompiledKernel, disk: DiskCache) -> str:
-    """What code is kept by."""
+    """The content key of the cubin."""
     target, level = request.specialization.target, request.specialization.hints.opt_level
     return disk.cubin_key(compiled.content, target, level)

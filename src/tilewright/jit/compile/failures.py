@@ -1,4 +1,4 @@
-"""From a failure record to the exception that every observer gets."""
+"""Exceptions from failure records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FailureReader"]
 
 
 class FailureReader:
-    """Looks at the record of one launch once its fence has passed."""
+    """Reads the failure record of one launch after its fence has passed."""
 
     __slots__ = ("descending", "grid", "kernel", "record", "sites")
 
@@ -38,7 +38,7 @@ class FailureReader:
         return FailureReader(self.kernel, self.grid, self.descending, self.sites, record)
 
     def __call__(self) -> BaseException | None:
-        """The failure, or None: one plain load on the good path."""
+        """The exception of a failed launch, else None; without a failure this is a single load."""
         words = self.record.read()
         if not words[0]:
             return None
@@ -65,7 +65,7 @@ class FailureReader:
         )
 
     def _coordinates(self, block: int) -> tuple[int, ...]:
-        """The block's place in the logical grid: the last axis is the fastest."""
+        """The coordinates of a block in the logical grid, whose last axis varies fastest."""
         found = []
         for axis, extent in reversed(tuple(enumerate(self.grid))):
             block, place = divmod(block, extent)

@@ -1,10 +1,10 @@
-"""Which form of report suits a kernel whose checks could not all be settled before it runs.
+"""The form of report for a kernel with remaining checks.
 
-Measured by `benchmarks/paper/checks.py` (docs/benchmarks.md): clamping an index costs nothing,
-reporting can. Where a loop of matrix products fills the registers, whatever the kernel carries for
-its report spills and can halve its speed, while an audit kernel, which computes nothing but the
-checked indices, costs a few per cent. Where registers are left, carrying the first failure to the
-end costs little and needs no second launch.
+`benchmarks/paper/checks.py` (docs/benchmarks.md) measures that clamping an index costs nothing, and
+that reporting may. If a loop of matrix products fills the registers, the state of a report spills
+and can halve the speed, while an audit kernel, which computes only the checked indices, costs a few
+per cent. If registers are free, carrying the first failure to the end costs little and needs no
+second launch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["cheapest_report"]
 
 
 def cheapest_report(function: Function) -> ReportForm:
-    """The form that is never far from the best: an audit for checked loops of matrix products."""
+    """The form that is close to the best: an audit for checked loops of matrix products."""
     if any(_multiplies_and_checks(op) for op in function.walk() if is_loop(op)):
         return ReportForm.AUDIT
     return ReportForm.AT_END
