@@ -8,6 +8,7 @@ arrays of other libraries.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.devices.device import Device
@@ -63,6 +64,10 @@ class Producer:
         """Whether the library keeps the memory from reuse until these streams have passed."""
         del streams
         return False
+
+    def find_memory(self) -> ref[Any] | None:
+        """The memory of the array, if the library tells when it is gone."""
+        return None
 
     def current_stream(self, device: Device) -> Stream | None:
         """The current stream of the library; None if it has none."""

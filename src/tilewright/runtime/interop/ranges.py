@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from tilewright.errors import LaunchError
@@ -62,11 +62,14 @@ class Owner(Protocol):
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
         """Whether the library keeps the memory from reuse until these streams have passed."""
 
+    def find_memory(self) -> ref[Any] | None:
+        """The memory of the array, if the library tells when it is gone."""
+
 
 class Group(Timeline):
     """Ranges that overlap or are bridged, and the timeline that their storages share."""
 
-    __slots__ = ("_crowd", "count", "high", "is_ended", "is_left", "low", "members")
+    __slots__ = ("_crowd", "count", "high", "is_ended", "is_left", "left", "low", "members")
 
     def __init__(self, device: Device, low: int, high: int) -> None:
         super().__init__(device)
@@ -74,6 +77,7 @@ class Group(Timeline):
         self.high = high
         self.members: list[ref[RangeMember]] = []
         self.count = 0  # storages that keep their arrays
+        self.left: list[ref[Any]] = []  # memory of dropped storages whose contents may have failed
         self.is_left = False  # in the list of remembered ranges
         self.is_ended = False  # unused, and removed from the table
         self._crowd = _CROWD
@@ -83,6 +87,7 @@ class Group(Timeline):
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.merge(other)
         self.count += other.count
+        self.left += other.left
         for one in other.members:
             member = one()
             if member is not None:
@@ -127,11 +132,17 @@ class Group(Timeline):
 
     def _may_have_failed(self) -> bool:
         """Whether contents of a living array have failed, or may have."""
-        outcomes = [use.outcome for use in self.uses if use.writes and use.outcome is not None]
-        if all(outcome.settled and outcome.error is None for outcome in outcomes):
+        if not self.has_failures():
             return False
         members = [member for one in self.members if (member := one()) is not None]
-        return any(member.has_memory for member in members)
+        if any(member.has_memory for member in members):
+            return True
+        return any(memory() is not None for memory in self.left)
+
+    def has_failures(self) -> bool:
+        """Whether a write failed, or may have."""
+        outcomes = [use.outcome for use in self.uses if use.writes and use.outcome is not None]
+        return any(not outcome.settled or outcome.error is not None for outcome in outcomes)
 
     def is_stale(self, low: int, high: int) -> bool:
         """Whether it is over and does not serve an array of the given range.
@@ -324,6 +335,9 @@ class Left:
 def leave(group: Group, producer: Owner, nbytes: int) -> None:
     """Remove one storage from a group. The lock is held."""
     group.count -= 1
+    memory = producer.find_memory() if group.has_failures() else None
+    if memory is not None:
+        group.left = [*(one for one in group.left if one() is not None), memory]
     pending = group.pending()
     if pending and not producer.hand_back(pending):
         Left(group, producer, nbytes).wait_for(pending)

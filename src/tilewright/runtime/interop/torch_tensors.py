@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from typing import Any, NoReturn
+from weakref import ref
 
 from tilewright.dtypes import (
     DType,
@@ -103,6 +104,10 @@ class TorchLibrary(Producer):
         """Raise the tensor's version."""
         if not self.array.is_inference():
             TORCH.raise_versions((self.array,))
+
+    def find_memory(self) -> ref[Any] | None:
+        """The storage, which all views of the tensor share."""
+        return ref(self.array.untyped_storage())
 
     def hand_back(self, streams: tuple[Stream, ...]) -> bool:
         """Tell torch's allocator which streams still use the memory, if torch allocated it."""
