@@ -1,10 +1,10 @@
-"""Waiting for a fence in asyncio: the loop goes on, and nobody polls with its timers.
+"""Awaiting a fence in asyncio: the event loop continues, without timers that poll.
 
-Most operations are over within microseconds. So whoever waits lets the others have one turn, who
-may have work to submit, and then asks the backend for a little while, without the interpreter's
-lock, before the coroutine is suspended. Then the backend says, on a thread of its own, when the
-fence has passed. A cancelled wait leaves the operation in its stream: buffers and
-fences are the storage's, not the waiter's.
+Most operations complete within microseconds. A wait therefore yields one turn to other tasks, which
+may have work to submit, and then polls the backend for a short time without the GIL, before the
+coroutine is suspended. The backend then resumes it, from a thread of its own, when the fence has
+passed. A cancelled wait leaves the operation in its stream: buffers and fences belong to the
+storage, not to the wait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def completed(fence: Fence) -> None:
     queue = fence.stream.queue
     if queue.passes_soon(fence.count):
         return
-    # Whoever awaits has loaded asyncio; nobody else should pay for its import.
+    # A coroutine that runs has loaded asyncio; other callers do not pay for its import.
     loop = sys.modules["asyncio"].get_running_loop()
     passed = loop.create_future()
     with fence.stream.device.lock:
@@ -38,14 +38,14 @@ async def completed(fence: Fence) -> None:
 
 @coroutine
 def _one_turn() -> Generator[None, None, None]:
-    """Let everything else run that can."""
+    """Let all other ready tasks run once."""
     yield
 
 
 def _tell(loop: Any, passed: Any, error: BaseException | None) -> None:
     try:
         loop.call_soon_threadsafe(_finish, passed, error)
-    except RuntimeError:  # the loop is closed, and with it whoever waited
+    except RuntimeError:  # the loop is closed, and its tasks with it
         return
 
 

@@ -1,7 +1,7 @@
-"""Where in the user's source something was built, remembered without keeping a frame alive.
+"""Call sites: the user's line that built an object, stored without keeping a frame alive.
 
-A site is a code object and an instruction; the line is looked up only when somebody asks. Frames
-of this package are skipped, so a message names the user's call. Not for kernel source: that is
+A site is a code object and an instruction; the line is looked up when a message needs it. Frames of
+this package are skipped, so a message names the user's call. Lines of kernel source belong to
 `tilewright.source`.
 """
 
@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 __all__ = ["USER_FILES", "CallSite", "site_outside", "user_frame", "user_frame_above", "user_site"]
 
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-_TOUR = f"{_OURS}cli{os.sep}tour"  # shown to people as code of their own would be
+_TOUR = f"{_OURS}cli{os.sep}tour"  # treated as a user's code
 
 
 class CallSite:
@@ -29,7 +29,7 @@ class CallSite:
 
     @property
     def path(self) -> str:
-        """The file, relative to the working directory where that is shorter to read."""
+        """The file, relative to the working directory if it lies there."""
         name = self.code.co_filename
         return name.removeprefix(f"{Path.cwd()}{os.sep}")
 
@@ -45,21 +45,21 @@ class CallSite:
         return f"{self.path}:{self.line}"
 
 
-# Files that were found not to be ours.
+# Files known to be outside this package.
 USER_FILES: set[str] = set()
 
 
 def user_site(depth: int = 1) -> CallSite:
     """The innermost call outside this package, or the outermost frame if all are inside.
 
-    It is that many calls up, or further.
+    The search starts `depth` frames up.
     """
     frame = user_frame(depth + 1)
     return CallSite(frame.f_code, frame.f_lasti)
 
 
 def site_outside(packages: frozenset[str]) -> CallSite:
-    """The innermost call outside this package and others that work for the user."""
+    """The innermost call outside this package and outside packages that call it for the user."""
     frame = user_frame(2)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         frame = frame.f_back
@@ -67,16 +67,16 @@ def site_outside(packages: frozenset[str]) -> CallSite:
 
 
 def user_frame(depth: int = 1) -> FrameType:
-    """The same as a frame, which nobody may keep."""
+    """The same as a frame, which callers must not keep."""
     try:
         frame = _getframe(depth)
-    except ValueError:  # a thread, or the end of the process, began with a call of ours
+    except ValueError:  # a thread, or the end of the process, began inside this package
         frame = _getframe(0)
     return frame if frame.f_code.co_filename in USER_FILES else user_frame_above(frame)
 
 
 def user_frame_above(frame: FrameType) -> FrameType:
-    """The same, from a frame on."""
+    """The same, starting at a frame."""
     file = frame.f_code.co_filename
     while file not in USER_FILES and (file in _our_files or _is_ours(file)):
         above = frame.f_back

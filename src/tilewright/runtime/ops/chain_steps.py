@@ -1,7 +1,7 @@
-"""Steps of a chain: functions of the result so far, and what becomes of what they give.
+"""Steps of a chain: functions of the result so far, and the use of their results.
 
-What is wrong with a step is said when the chain is made, as far as it is known by then. Not for
-running them: `operation` does that.
+An invalid step is refused when the chain is made, as far as it is known by then. `operation` runs
+the steps.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _MOST_RESULTS = 1 << 16  # of one operation
 
 
 class How(Enum):
-    """What becomes of what a step's function gives."""
+    """The use of the value that a step's function gives."""
 
-    THEN = auto()  # an operation, which runs next
-    MAP = auto()  # the new result
-    INSPECT = auto()  # nothing
+    THEN = auto()  # it is an operation, which runs next
+    MAP = auto()  # it is the new result
+    INSPECT = auto()  # it is dropped
 
 
 class Step(NamedTuple):
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def make_step(how: How, function: Callable[[Any], Any]) -> Step:
-    """A step, if the function is one."""
+    """A step, if the function is callable."""
     if not callable(function):
         word = how.name.lower()
         raise LaunchError(
@@ -45,7 +45,7 @@ def make_step(how: How, function: Callable[[Any], Any]) -> Step:
 
 
 class Given:
-    """A function that gives a result which is known."""
+    """A function that gives a known result."""
 
     __slots__ = ("result",)
 
@@ -53,12 +53,12 @@ class Given:
         self.result = result
 
     def __call__(self, _: object) -> Any:
-        """Whatever came before."""
+        """The known result; the argument is dropped."""
         return self.result
 
 
 class Item:
-    """A function that gives one item of a result with several."""
+    """A function that gives one item of a tuple."""
 
     __slots__ = ("position",)
 
@@ -79,7 +79,7 @@ class Item:
 
 
 def check_count(name: str, count: Any, known: int | None) -> int:
-    """How many results an operation is said to have; what it says itself, if nobody does."""
+    """The number of results of an operation: the given one, or else the known one."""
     if count is None:
         if known is None:
             raise LaunchError(f"{name} does not say how many results it has: unzip(2), say")

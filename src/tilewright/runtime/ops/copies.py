@@ -1,8 +1,8 @@
 """Copies and fills between tensors of one device, as operations.
 
-What lies in one piece on both sides is copied as bytes; anything else goes through a kernel of the
-library, along as few axes as the strides allow and, unless numbers are converted, as bits: so every
-dtype is copied on every device, and NaNs keep theirs.
+Contiguous elements are copied as bytes. Other layouts are copied by a kernel of the library, along
+as few axes as the strides allow and, unless numbers are converted, as bits: so every dtype is
+copied on every device, and NaNs keep their bits.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["convert", "copy", "fill"]
 
 _BITS: dict[int, type[DType]] = {1: u8, 2: u16, 4: u32, 8: u64}  # by bytes
-_MAX_RANK = 6  # of a kernel
-_LONGEST = 1 << 30  # elements of an axis that is put together from several
+_MAX_RANK = 6  # of a kernel's tensors
+_LONGEST = 1 << 30  # elements of an axis merged from several
 
 
 class Exported(Protocol):
-    """An array of another library, known by its protocol."""
+    """An array of another library, recognised by its protocol."""
 
     @property
     def __dlpack__(self) -> Callable[..., Any]:
-        """Gives a capsule."""
+        """The method that gives a capsule."""
 
 
 A = TypeVar("A", bound=Exported)
@@ -91,9 +91,9 @@ def fill(dst: Tensor | DeviceOp[Tensor], value: Any) -> DeviceOp[Tensor]: ...
 @overload
 def fill(dst: A, value: Any) -> DeviceOp[A]: ...
 def fill(dst: Any, value: Any) -> DeviceOp[Any]:
-    """Store one value in every element of a tensor, a view or an array; gives that.
+    """Store one value in every element of a tensor, a view or an array; gives `dst`.
 
-    Either may be the result of an operation, which runs first.
+    Either argument may be the result of an operation, which runs first.
     """
     if isinstance(dst, DeviceOp) or isinstance(value, DeviceOp):
         return defer("fill", {"dst": dst, "value": value}, lambda given: fill(*given))

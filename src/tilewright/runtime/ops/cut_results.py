@@ -1,7 +1,6 @@
 """Partitions of tensors that are results of operations: `op.partition(128)`.
 
-A result is there when the operation runs, so what a tile says by itself is checked before and the
-rest then.
+A result exists when the operation runs, so the tile alone is checked before, and the rest then.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["CutResult", "as_cut", "choose_one", "uncut"]
 
 @dataclass(frozen=True, slots=True)
 class CutResult:
-    """How the result of an operation is cut."""
+    """The cut of an operation's result."""
 
     tile: tuple[int | None, ...]
     order: tuple[int, ...]
@@ -44,21 +43,21 @@ class CutResult:
 
 
 def as_cut(result: Any) -> HostPartition:
-    """A result that has to be a plain partition."""
+    """The result, which must be a plain partition."""
     if not isinstance(result, HostPartition):
         raise _no_tensor("the result to walk", "a partition, made by `.partition(…)`,", result)
     return result
 
 
 def uncut(result: Any) -> Any:
-    """The tensor of a result that has to be a partition."""
+    """The tensor of the result, which must be a partition."""
     if not isinstance(result, (HostPartition, PersistentPartition)):
         raise _no_tensor("the result of which the tensor is wanted", "a partition", result)
     return result.tensor
 
 
 def choose_one(what: str, number: int) -> str:
-    """What is said of an operation with several results where one of them is wanted."""
+    """The message about an operation with several results in place of one."""
     results = "a tuple of one" if number == 1 else f"{number} results"
     return f"{what} has {results}: choose one, `.first()`, `.last()` or an item of `.unzip()`"
 

@@ -1,9 +1,9 @@
 """Operations that need the results of other operations before they can be built.
 
 `add(z.partition(128), op, y)` is `op.then(lambda x: add(z.partition(128), x, y))`: the operations
-among the arguments are taken in and run first, in order and on one stream, and what is called is
-called with their results. What was given twice runs once, and both places get its result. Borrows
-of the other arguments begin when the call is made, as in any step of a chain.
+among the arguments are taken and run first, in order and on one stream, and the function is called
+with their results. An operation given twice runs once, and both arguments get its result. Borrows
+of the other arguments begin when the function is called, as in any step of a chain.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def defer(
     count: int | None = None,
     tuples: Collection[str] = (),
 ) -> DeviceOp[T]:
-    """The operation that `build` gives for the arguments, once those that are operations have run.
+    """The operation that `build` gives for the arguments, after the operations among them have run.
 
-    At least one is. `count` is how many results it will have, if that is known; `tuples` are the
-    arguments for which an operation may give a tuple.
+    At least one argument is an operation. `count` is the number of results, if it is known;
+    `tuples` are the arguments for which an operation may give a tuple.
     """
     waiting = {name: v for name, v in arguments.items() if isinstance(v, DeviceOp)}
     single = [name for name in waiting if name not in tuples]
     for name in single:
         operation = waiting[name]
         number = operation.known_count()
-        if number is not None:  # to name an operation takes longer than to run it
+        if number is not None:  # the name of an operation takes longer than running it
             _refuse_several(number, f"{operation.name} given for `{name}` of {label},")
     operations = list({id(operation): operation for operation in waiting.values()}.values())
     is_zip = len(operations) > 1
@@ -78,7 +78,7 @@ def _refuse_several(number: int | None, what: str) -> None:
 
 
 class Deferred(Chain[T]):
-    """A call whose arguments are not all there yet."""
+    """A call with operations among its arguments."""
 
     __slots__ = ("_count",)
 
@@ -95,5 +95,5 @@ class Deferred(Chain[T]):
         self._count = count
 
     def known_count(self) -> int | None:
-        """As many as the call will have."""
+        """The number of results of the call."""
         return self._count

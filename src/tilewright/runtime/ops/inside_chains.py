@@ -1,8 +1,7 @@
-"""Whether a function runs as a step of a chain, where nothing may wait for the device.
+"""Steps of chains: functions in which no call may wait for the device.
 
-A step sees handles: the work behind them has been put on the stream and has perhaps not even
-started. A wait there would stop the chain in the middle of being submitted. Plain calls in a step
-use the stream of the chain.
+A step sees handles: their work has been put on the stream and may not have started. A wait would
+block the chain in the middle of its submission. Plain calls in a step use the stream of the chain.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name in messages."""
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
+        """The device that it runs on."""
 
 
 _chain: ContextVar[Named | None] = ContextVar("chain", default=None)
 
 
 class Inside:
-    """What the steps of a chain run in."""
+    """The context in which the steps of a chain run."""
 
     __slots__ = ("_chain", "_current", "_said")
 
@@ -49,7 +48,7 @@ class Inside:
         """Call a step with a result."""
         chain, said = _chain.get(), self._current.find()
         stream = self._current.variable
-        # Each `finally` has one call, of C: so a signal raises behind what is to be done.
+        # Each `finally` has one call, of C, so a signal handler raises after it.
         try:
             try:
                 _chain.set(self._chain)
@@ -62,12 +61,12 @@ class Inside:
 
 
 def is_inside_chain() -> bool:
-    """Whether this runs as a step of a chain."""
+    """Whether the caller runs as a step of a chain."""
     return _chain.get() is not None
 
 
 def refuse_waiting(what: str) -> None:
-    """Refuse something that waits for the device, by name, if a chain is being submitted."""
+    """Refuse a call that waits for the device, while a chain is being submitted."""
     chain = _chain.get()
     if chain is not None:
         raise LaunchError(

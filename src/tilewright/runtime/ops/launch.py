@@ -1,9 +1,9 @@
 """Launches, copies, fills: built, submitted and recorded by one path.
 
 A built operation holds a borrow. A submission is one critical section: the stream waits for
-conflicting uses elsewhere, the backend gets the work, and the operation's uses move to the new
-count. Where all tensors have the stream as their sole one there is nothing to wait for, and that is
-all. On a tape, which records a graph, the work is kept instead.
+conflicting uses on other streams, the backend gets the work, and the operation's uses move to the
+new count. If the stream is the sole one of all tensors, there is nothing to wait for. On a capture
+stream, which records a graph, the work is kept instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["LaunchOp", "make_operation"]
 
 T = TypeVar("T")
 U = TypeVar("U")
-# Members of an enumeration are slow to find.
+# Looking up members of an enumeration is slow.
 _BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
 _SUBMITTED, _COMPLETED, _RECORDED = State.SUBMITTED, State.COMPLETED, State.RECORDED
 
@@ -54,14 +54,14 @@ class LaunchOp(SingleOp[T]):
 
     _work: LaunchWork
     _borrow: Borrow
-    _arrays: tuple[Any, ...]  # torch tensors that wrappers stand for, by the number of the tensor
+    _arrays: tuple[Any, ...]  # torch tensors behind wrappers, by the number of the tensor
 
     if TYPE_CHECKING:
 
         def __init__(self) -> None: ...
 
     else:
-        __init__ = object.__init__  # `build` sets everything: that saves Python a call
+        __init__ = object.__init__  # `build` sets all attributes, which saves a Python call
 
     def build(
         self,
@@ -72,7 +72,7 @@ class LaunchOp(SingleOp[T]):
         arrays: tuple[Any, ...] = (),
         depth: int = 2,
     ) -> LaunchOp[Any]:
-        """Hold the tensors, for a call that is so many calls up, or further."""
+        """Hold the tensors, for the user's call `depth` frames up or further."""
         self.label, self._state = work.label, _CLOSED
         self.device = device = work.device
         self._chosen = self._outcome = None
@@ -117,7 +117,7 @@ class LaunchOp(SingleOp[T]):
     def build_part(
         self, work: LaunchWork, tensors: tuple[Handle, ...], arrays: tuple[Any, ...], site: CallSite
     ) -> LaunchOp[Any]:
-        """Be one launch of a sequence, which holds the tensors."""
+        """Build one launch of a sequence, which holds the tensors for it."""
         self._state = _TAKEN
         self.label, self.device = work.label, work.device
         self._chosen = self._outcome = None
@@ -134,12 +134,12 @@ class LaunchOp(SingleOp[T]):
 
     @property
     def site(self) -> CallSite:
-        """Where it was built."""
+        """The line that built it."""
         return self._borrow.site
 
     @property
     def work(self) -> LaunchWork:
-        """What it does."""
+        """The work of the operation."""
         return self._work
 
     @property
@@ -149,36 +149,36 @@ class LaunchOp(SingleOp[T]):
 
     @property
     def result(self) -> Any:
-        """What it will give, until it is handed over."""
+        """The result, until it is handed over."""
         return self._result
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """The tensors it uses and how; empty once it has been submitted or closed."""
+        """The tensors and their roles; empty once it has been submitted or closed."""
         tensors = self._borrow.tensors
         return tuple([Access(t, *role) for t, role in zip(tensors, self._work.roles, strict=False)])
 
     def storages(self) -> Iterable[Storage]:
-        """The memory of its tensors."""
+        """The storages of its tensors."""
         return (tensor.storage for tensor in self._borrow.tensors)
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
-        """The program that it will run, if it is one."""
+        """The programs that it runs."""
         return self._work.programs
 
     def giving(self, result: U) -> LaunchOp[U]:
-        """This very operation, which has not run yet, with another result."""
+        """This operation, before it runs, with another result."""
         self.check_built()
         self._result = cast("Any", result)
         return cast("LaunchOp[U]", self)
 
     def compile(self) -> Self:
-        """Do everything but the launch."""
+        """Compile all programs that the launch needs."""
         if not self._work.is_compiled:
             self._work.compile()
             self.note_compiled()
-            if self._has_done_all:  # and others may compile with the same tensors
+            if self._has_done_all:  # other operations may compile with the same tensors
                 with self.device.lock:
                     self._borrow.release()
         return self
@@ -207,7 +207,7 @@ class LaunchOp(SingleOp[T]):
         return self
 
     def put_once(self, stream: Stream) -> None:  # noqa: C901, PLR0912 (a call costs ten steps)
-        """Put the work on a stream, unless another call was faster."""
+        """Put the work on a stream, unless another call has done so."""
         device, work, borrow = self.device, self._work, self._borrow
         with device.lock:
             if device.busy is not None:
@@ -226,7 +226,8 @@ class LaunchOp(SingleOp[T]):
                 if use.timeline.stream is not stream:
                     super().put_once(stream)
                     return
-            # The sole stream of all tensors: there is nothing to wait for, and nothing can fail.
+            # The stream is the sole one of all tensors: there is nothing to wait for, and no use
+            # can fail.
             try:
                 device.busy = self.label
                 if work.foreign:
@@ -253,21 +254,21 @@ class LaunchOp(SingleOp[T]):
                 device.busy = None
 
     def give_back(self) -> None:
-        """Give the borrow back. The device's lock is held."""
+        """Release the borrow. The device's lock is held."""
         borrow = self._borrow
         borrow.release()
         borrow.tensors, borrow.uses, self._arrays = (), (), ()
         self._work.let_go()
 
     def conclude(self) -> None:
-        """Look how it ended; without an outcome it cannot have failed."""
+        """Look up how it ended; without an outcome it cannot have failed."""
         if self._outcome is None and self._count:
             self._state = _COMPLETED
         else:
             super().conclude()
 
     def sync(self) -> T:
-        """Submit if that has not been done, wait, and hand the result over."""
+        """Submit if it has not been submitted, wait, and hand the result over."""
         refuse_waiting(self.label)
         if self._state is _BUILT:
             self.submit()
@@ -278,7 +279,7 @@ class LaunchOp(SingleOp[T]):
         return super().sync()
 
     def prepare(self, stream: Stream) -> None:
-        """Give tensors their bytes and first contents."""
+        """Allocate and initialise its tensors."""
         for use in self._borrow.uses:
             if use.timeline.stream is not stream:
                 break
@@ -291,7 +292,7 @@ class LaunchOp(SingleOp[T]):
                 tensor.storage.materialise(stream)
 
     def put(self, stream: Stream) -> None:
-        """Put the work on a stream and record its uses; the borrow is given back behind it."""
+        """Put the work on a stream and record its uses; the caller releases the borrow."""
         work = self._work
         if stream.is_plain:
             if INTERCEPTED.said and block_is_open():
@@ -315,7 +316,7 @@ class LaunchOp(SingleOp[T]):
             self._run_foreign(stream)
 
     def _follows(self, stream: Stream) -> bool:
-        """Whether all arrays are torch's, which works on this stream now and captures nothing."""
+        """Whether all arrays are torch's, whose current stream this is, without a capture."""
         tensors, foreign = self._borrow.tensors, self._work.foreign
         for number in foreign:
             if self._array(number) is None or not tensors:
@@ -328,7 +329,7 @@ class LaunchOp(SingleOp[T]):
         return True
 
     def _tell_libraries(self, stream: Stream) -> None:
-        """Keep arrays that libraries may free too early, and tell of writes."""
+        """Keep arrays that libraries may free too early, and report writes."""
         work, tensors = self._work, self._borrow.tensors
         for number in work.foreign:
             array, storage = self._array(number), tensors[number].storage
@@ -338,7 +339,7 @@ class LaunchOp(SingleOp[T]):
                 storage.note_write(array)
 
     def _array(self, number: int) -> Any:
-        """The torch tensor that a wrapper stands for; None for any other tensor."""
+        """The torch tensor behind a wrapper; None for any other tensor."""
         return self._arrays[number] if self._arrays else None
 
     def _library_streams(self) -> tuple[Stream, ...]:
@@ -359,22 +360,22 @@ class LaunchOp(SingleOp[T]):
         return library_streams(self.storages())
 
     def _run_foreign(self, stream: Stream) -> None:
-        """Run work on arrays of other libraries, which are asked and told before.
+        """Run work on arrays of other libraries, which are checked and told of writes before.
 
-        A signal may raise behind the driver's call: arrays are kept by then.
+        A signal handler may raise after the driver's call: arrays are kept by then.
         """
         self._check_arrays()
         self._tell_libraries(stream)
         self._run(stream)
 
     def _check_arrays(self) -> None:
-        """Refuse to go on if a library has moved or shrunk an array since."""
+        """Refuse the operation if a library has moved or shrunk an array since it was built."""
         tensors = self._borrow.tensors
         for number in self._work.foreign:
             tensors[number].storage.check_there(self._array(number))
 
     def check_written(self) -> None:
-        """Refuse to build an operation if a library does not let an output be written now."""
+        """Refuse to build an operation with an output that its library forbids to write now."""
         work, tensors = self._work, self._borrow.tensors
         for number in work.foreign:
             mode, name = work.roles[number]
@@ -385,7 +386,7 @@ class LaunchOp(SingleOp[T]):
                     raise BorrowError(f"{what} is written by {self.label}, but {reason}")
 
     def _record_on(self, tape: Tape) -> None:
-        """Keep the work as a node of a graph, which keeps the arrays of wrappers."""
+        """Record the work as a node of a graph, which keeps the arrays of wrappers."""
         self._check_arrays()
         tensors = tuple(
             [
@@ -443,16 +444,16 @@ class LaunchOp(SingleOp[T]):
         is_put: bool,
         is_begun: bool,
     ) -> None:
-        """Record work that an exception has interrupted: behind the driver's call it counts."""
+        """Record interrupted work: after the driver's call it counts as submitted."""
         if isinstance(error, Exception) or (not is_put and is_begun):
             self._count = 0
-            self._outcome = self._borrow.record_refused(stream, error)  # perhaps not as a whole
+            self._outcome = self._borrow.record_refused(stream, error)  # perhaps in part
         elif is_put:
             insist(partial(self._record, stream, causes))
 
     @property
     def is_begun(self) -> bool:
-        """Whether its work is on a stream, perhaps not as a whole."""
+        """Whether its work is on a stream, perhaps in part."""
         return bool(self._count) or self._outcome is not None
 
     def refuse(self, stream: Stream, error: BaseException) -> None:
@@ -461,7 +462,7 @@ class LaunchOp(SingleOp[T]):
             self._outcome = self._borrow.record_refused(stream, error)
 
     def _capture(self, stream: Stream) -> None:
-        """Put the work into a graph that another library captures; it leaves no use."""
+        """Put the work into a graph that another library captures; no use is recorded."""
         accesses = self.accesses
         check_recordable(self.label, accesses, self._work.check, stream)
         self._check_arrays()
@@ -476,26 +477,26 @@ class LaunchOp(SingleOp[T]):
         refuse_recorded(used, self.name)
 
     def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
+        # No lock: the collector may run this at any point.
         try:
             state = self._state
         except AttributeError:
-            return  # torch's compiler makes objects without their constructor when it looks at them
+            return  # torch's compiler makes objects without calling their constructor
         if state is _BUILT or state is _TAKEN:
-            if not self._has_done_all:  # or it holds nothing
+            if not self._has_done_all:  # a compiled operation without memory holds nothing
                 self.device.deferred.append(_DroppedLaunch(self._borrow, self._work))
             self.warn_if_never_run()
 
 
 class _DroppedLaunch(NamedTuple):
-    """A built operation that was dropped."""
+    """Deferred work: a built operation that was dropped."""
 
     borrow: Borrow
     work: LaunchWork
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """Give its borrow back."""
+        """Release its borrow."""
         self.borrow.release()
         self.borrow.forget()
         self.work.let_go()

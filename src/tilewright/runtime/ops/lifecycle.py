@@ -1,8 +1,8 @@
-"""The life of an operation: built, submitted, completed, and how each of its holders learns of it.
+"""The life of an operation: built, submitted, completed, with its result or its failure.
 
-Here is what all kinds of operations share; what one does when it is submitted is its own. An
-operation may run others (`steps`): that is a loop over generators, never a recursion, so a chain
-may be as long as memory allows. Not for borrows: those belong to the work itself.
+This is common to all kinds of operations; each kind defines its own submission. An operation may
+run others (`steps`): that is a loop over generators, never a recursion, so a chain may be as long
+as memory allows. Borrows belong to the kinds with work of their own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tilewright.runtime.order.failure import Fence, Outcome
 __all__ = ["GONE", "Ends", "Gone", "Runnable", "State", "Steps", "run_steps"]
 
 T = TypeVar("T")
-# Parts of an operation, each with where its end is noted; what a part gives is sent back.
+# Parts of an operation, each with the ends that collect its fences; their results are sent back.
 Steps: TypeAlias = "Generator[tuple[Runnable[Any], Ends], Any, T]"
 
 
 class State(Enum):
-    """How far an operation is."""
+    """The state of an operation."""
 
     BUILT = "built"
     TAKEN = "part of another operation"
@@ -41,33 +41,33 @@ class State(Enum):
     FAILED = "failed"
 
 
-# Members of an enumeration are slow to find.
+# Looking up members of an enumeration is slow.
 _BUILT, _SUBMITTED, _TAKEN = State.BUILT, State.SUBMITTED, State.TAKEN
 _NOT_ITS_OWN = (State.CLOSED, State.TAKEN, State.RECORDED)
 
 
 class Gone(Enum):
-    """What stands for a result that is not there yet, or that somebody has."""
+    """Marker in place of a result that does not exist yet, or has been handed over."""
 
     GONE = "gone"
 
 
-# The only one.
+# The only member.
 GONE: Final = Gone.GONE
 
 
 class Ends:
-    """Where the work of an operation ends: a fence for each stream, and what may have failed."""
+    """The end of an operation's work: a fence for each stream, and the outcomes."""
 
     __slots__ = ("_own", "fences", "outcomes")
 
     def __init__(self) -> None:
         self.fences: dict[Stream, Fence] = {}
-        self._own: Fence | None = None  # that stands nowhere else, so that it can be moved on
+        self._own: Fence | None = None  # a fence of this object alone, whose count may advance
         self.outcomes: list[Outcome] = []
 
     def add(self, fence: Fence) -> None:
-        """Include one more piece of work; a later one on the same stream covers an earlier."""
+        """Include one more piece of work; a later fence on a stream covers an earlier one."""
         last = self.fences.get(fence.stream)
         if last is None or last.count < fence.count:
             self.fences[fence.stream] = fence
@@ -83,93 +83,93 @@ class Ends:
             own.count = count
 
     def include(self, others: Ends) -> None:
-        """Include all that another operation ends with."""
+        """Include the ends of another operation."""
         for fence in others.fences.values():
             self.add(fence)
         self.outcomes += [one for one in others.outcomes if one not in self.outcomes]
 
     @property
     def have_passed(self) -> bool:
-        """Whether everything has completed; never blocks."""
+        """Whether all work has completed; never blocks."""
         return all(fence.has_passed for fence in self.fences.values())
 
     def failure(self) -> Outcome | None:
-        """The first failure, once everything has completed. The device's lock is held."""
+        """The first failure, once all work has completed. The device's lock is held."""
         for fence in self.fences.values():
             fence.stream.settle()
         return next((one for one in self.outcomes if one.error is not None), None)
 
 
 class Runnable(ABC, Generic[T]):
-    """One operation, whatever it does. Its result is handed over once."""
+    """An operation of any kind. Its result is handed over once."""
 
-    # What few operations ever have is in their dictionary, and costs the others nothing.
+    # Attributes that few operations set are in the dictionary, and cost the others nothing.
     __slots__ = ("__dict__", "__weakref__", "_chosen", "_result", "_state", "device", "label")
 
-    _chosen: Stream | None  # the stream that a policy gave
+    _chosen: Stream | None  # the stream chosen by a policy
     _result: T | Gone
-    is_single = False  # whether it is put on a stream at once, and has no parts
-    _error: BaseException | None = None  # why it could not be submitted
-    _failure: Outcome | None = None  # how it failed while it ran
-    _has_done_all = False  # that can be done on a device where nothing runs
+    is_single = False  # whether it is put on a stream in one step, and has no parts
+    _error: BaseException | None = None  # the failure of its submission
+    _failure: Outcome | None = None  # its failure while it ran
+    _has_done_all = False  # compiled, on a device that runs nothing
 
     def __init__(self, label: str, device: Device) -> None:
-        self._state = State.CLOSED  # until a subclass has all it needs, there is nothing to run
+        self._state = State.CLOSED  # until a subclass has set all attributes
         self.label = label
         self.device = device
         self._chosen = None
         self._result = GONE
 
-    # --- what a kind of operation does ---
+    # --- defined by each kind of operation ---
 
     @property
     @abstractmethod
     def site(self) -> CallSite:
-        """Where it was built."""
+        """The line that built it."""
 
     @property
     @abstractmethod
     def ends(self) -> Ends:
-        """Where its work ends; nothing before it was submitted."""
+        """The fences of its work; empty before it was submitted."""
 
     def last_fences(self) -> tuple[Fence, ...]:
-        """The fences behind which nothing of it is left."""
+        """The fences after which all its work has completed."""
         return tuple(self.ends.fences.values())
 
     @abstractmethod
     def compile(self) -> Self:
-        """Do everything but the launch."""
+        """Compile all programs that the launch needs."""
 
     @abstractmethod
     def start(self, stream: Stream) -> None:
-        """Put everything on a stream; refused if another thread has done so."""
+        """Put all work on a stream; refused if another thread has done so."""
 
     @abstractmethod
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
         """Put the work on a stream, as part of an operation that ends with `ends`.
 
-        Yields the operations that this one consists of and is sent their results.
+        Yields the operations that this one consists of; their results are sent back.
         """
 
     @abstractmethod
     def give_back(self) -> None:
-        """Let go of what it holds without running: borrows, other operations."""
+        """Release its borrows and other operations without running."""
 
-    # --- asking ---
+    # --- queries ---
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
-        """What is being assembled for it, since it was built; a submission waits for that."""
+        """The programs being assembled since it was built; a submission waits for them."""
         return ()
 
     @property
     def state(self) -> State:
-        """How far it is, as far as is known without asking the device."""
+        """The state, as far as it is known without querying the device."""
         return self._state
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, one way or another. Never blocks."""
+        """Whether it has ended, with or without success. Never blocks."""
         if self._state is _SUBMITTED and self.ends.have_passed:
             self.conclude()
         return self._state not in (State.BUILT, State.TAKEN, State.SUBMITTED)
@@ -204,9 +204,9 @@ class Runnable(ABC, Generic[T]):
         return chosen
 
     def abandon(self, error: BaseException) -> None:
-        """Remember why it could not be submitted; another thread may have done so meanwhile.
+        """Record why the submission failed, unless another thread has submitted it meanwhile.
 
-        In the middle of another call it stays as it is: that is why it was refused.
+        Inside a critical section nothing changes: that is why the call was refused.
         """
         with self.device.lock:
             if self.device.busy is None and self._state in (State.BUILT, State.TAKEN):
@@ -214,13 +214,13 @@ class Runnable(ABC, Generic[T]):
                 self._state, self._error = State.FAILED, self._reason(error)
 
     def _reason(self, error: BaseException) -> BaseException:
-        """What is raised to those that ask later; an interrupt was its own call's alone."""
+        """The exception for later calls; an interrupt belongs to the interrupted call alone."""
         if isinstance(error, Exception):
             return error
         return LaunchError(f"{self.name} was given up, as its submission was interrupted")
 
     def sync(self) -> T:
-        """Submit if that has not been done, wait, and hand the result over."""
+        """Submit if it has not been submitted, wait, and hand the result over."""
         refuse_waiting(self.label)
         if self._state is _BUILT:
             self.submit()
@@ -235,7 +235,7 @@ class Runnable(ABC, Generic[T]):
         return self.submit(stream).sync()
 
     def finish(self) -> T:
-        """Hand the result over, or raise how it failed. Everything has completed."""
+        """Hand the result over, or raise the failure. All work has completed."""
         if self._state is _SUBMITTED:
             self.conclude()
         if self._failure is not None:
@@ -253,7 +253,7 @@ class Runnable(ABC, Generic[T]):
         return result
 
     def close(self) -> None:
-        """Give the borrows back without running; nothing happens to a submitted operation."""
+        """Release the borrows without running; a submitted operation is left alone."""
         with self.device.lock:
             check_idle(self.device)
             if self._state is State.BUILT:
@@ -268,25 +268,25 @@ class Runnable(ABC, Generic[T]):
             self._state = _TAKEN
 
     def untake(self) -> None:
-        """Be free again: what would have taken it came to nothing."""
+        """Be built again: the operation that took it was not made."""
         with self.device.lock:
             if self._state is State.TAKEN:
                 self._state = State.BUILT
 
     def mark_recorded(self) -> None:
-        """End as part of a graph, which alone runs it from now on."""
+        """Become part of a graph, which alone runs it from now on."""
         with self.device.lock:
             self._state = State.RECORDED
 
-    # --- the rules ---
+    # --- rules ---
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name in messages."""
         return f"operation {self.label}, built at {self.site},"
 
     def check_built(self) -> None:
-        """Refuse to run something twice."""
+        """Refuse to run an operation twice."""
         if self._state is _BUILT:
             return
         if self._state is State.CLOSED:
@@ -306,7 +306,7 @@ class Runnable(ABC, Generic[T]):
             self.check_built()
 
     def conclude(self) -> None:
-        """Look how it ended. Everything has completed."""
+        """Look up how it ended. All work has completed."""
         with self.device.lock:
             self._failure = self.ends.failure()
             self._state = State.COMPLETED if self._failure is None else State.FAILED
@@ -315,12 +315,12 @@ class Runnable(ABC, Generic[T]):
         return f"<{self.label} on {self.device.name}, built at {self.site}: {self._state.value}>"
 
     def note_compiled(self) -> None:
-        """Where nothing runs, a compiled operation has done all that it can."""
+        """On a device that runs nothing, a compiled operation needs no run."""
         if not self.device.backend.can_run:
             self._has_done_all = True
 
     def warn_if_never_run(self) -> None:
-        """What a finaliser says of an operation that was built and dropped."""
+        """The warning of a finaliser about an operation that was built and dropped."""
         if self._state is State.BUILT and not self._has_done_all:
             warnings.warn_explicit(
                 f"operation {self.label}, built at {self.site}, was never run",
@@ -335,14 +335,14 @@ class _Single(Protocol):
     """An operation without parts."""
 
     def put_part(self, stream: Stream, ends: Ends) -> Any:
-        """Put it on a stream, as a part of one that ends with `ends`; gives its result."""
+        """Put it on a stream, as part of an operation that ends with `ends`; gives its result."""
 
 
 _warned: dict[Any, Any] = {}
 
 
 def run_steps(operation: Runnable[T], stream: Stream, ends: Ends) -> T:
-    """Put an operation and all that it consists of on a stream, and give its result."""
+    """Put an operation and all its parts on a stream, and give its result."""
     open_: list[Steps[Any]] = [operation.steps(stream, ends)]
     value: Any = None
     error: BaseException | None = None
@@ -353,7 +353,7 @@ def run_steps(operation: Runnable[T], stream: Stream, ends: Ends) -> T:
         except StopIteration as end:
             open_.pop()
             value, error = end.value, None
-        except BaseException as raised:  # noqa: BLE001 (whoever holds the part learns of it)
+        except BaseException as raised:  # noqa: BLE001 (raised in its operation)
             open_.pop()
             value, error = None, raised
         else:
@@ -363,7 +363,7 @@ def run_steps(operation: Runnable[T], stream: Stream, ends: Ends) -> T:
                 continue
             try:
                 value = cast("_Single", part).put_part(stream, its_ends)
-            except BaseException as raised:  # noqa: BLE001 (whoever holds the part learns of it)
+            except BaseException as raised:  # noqa: BLE001 (raised in its operation)
                 error = raised
     if error is not None:
         raise error

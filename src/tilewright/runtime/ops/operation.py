@@ -1,8 +1,8 @@
-"""DeviceOp: a lazy, run-once unit of work on a device, and what can be made of one.
+"""DeviceOp: a lazy, run-once unit of work on a device, and the operations derived from it.
 
-`then`, `map` and their like take an operation in: from then on the new operation alone runs it, all
-on one stream. Only `shared` gives an operation that others may use any number of times. How several
-become one is in `zipping`.
+`then`, `map` and similar methods take an operation: from then on only the new operation runs it,
+all on one stream. Only `shared` gives an operation that several others may use. `zip` combines
+several operations into one.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
     __slots__ = ()
 
     def then(self, function: Callable[[T], DeviceOp[U]]) -> DeviceOp[U]:
-        """Run this, and behind it, on the same stream, the operation that the function gives.
+        """Run this, and after it, on the same stream, the operation that the function gives.
 
-        The function gets the result: handles, whose contents are not there yet.
+        The function gets the result: handles, whose contents are not written yet.
         """
         return self._chained(make_step(How.THEN, function))
 
     def map(self, function: Callable[[T], U]) -> DeviceOp[U]:
-        """Run this and give what the function makes of its result, on the host."""
+        """Run this and give the function's value for its result, computed on the host."""
         return self._chained(make_step(How.MAP, function))
 
     def giving(self, result: U) -> DeviceOp[U]:
-        """This operation with another result, which needs no function to be made."""
+        """This operation with another result, given as a value."""
         return self.map(Given(result))
 
     def inspect(self, function: Callable[[T], object]) -> DeviceOp[T]:
-        """Run this, show its result to a function, and give the result."""
+        """Run this, call a function with its result, and give the result."""
         return self._chained(make_step(How.INSPECT, function))
 
     def first(self: DeviceOp[Any]) -> DeviceOp[Any]:
@@ -72,7 +72,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
     def unzip(self: DeviceOp[Any], count: int | None = None) -> tuple[DeviceOp[Any], ...]:
         """An operation for each item of a result that is a tuple; this one runs once for all.
 
-        How many there are is known of a launch or a `zip`, and has to be said of others.
+        The number of items is known for a launch or a `zip`, and must be given for others.
         """
         items = check_count(self.name, count, self.known_count())
         shared = self.shared()
@@ -94,7 +94,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
     def persistent(
         self: DeviceOp[HostPartition], blocks: int | None = None, group: int | tuple[int, ...] = 1
     ) -> DeviceOp[PersistentPartition]:
-        """The result, a partition, walked as `partition.persistent` says."""
+        """The result, a partition, walked as by `partition.persistent`."""
         return self.map(lambda cut: as_cut(cut).persistent(blocks, group))
 
     def unpartition(self: DeviceOp[Any]) -> DeviceOp[Any]:
@@ -121,7 +121,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         return self
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Submit now if that has not been done; then let the loop go on until it has completed."""
+        """Submit if it has not been submitted; then suspend until it has completed."""
         if self._state is State.BUILT:
             self.submit(self._chosen or self.device.policy.next_stream())
         self._check_run()
@@ -139,12 +139,12 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
             self._free_again(was_built)
             raise
 
-    def _free_again(self, was_built: bool) -> None:  # what would have taken it came to nothing
+    def _free_again(self, was_built: bool) -> None:  # the operation that took it was not made
         if was_built:
             self.untake()
 
     def known_count(self) -> int | None:
-        """How many results there are, if that is known before it runs."""
+        """The number of results, if it is known before it runs."""
         return len(self._result) if isinstance(self._result, tuple) else None
 
 
@@ -155,20 +155,20 @@ class Compound(DeviceOp[T]):
 
     def __init__(self, label: str, device: Device) -> None:
         super().__init__(label, device)
-        self._site = user_site(3)  # behind the constructors
+        self._site = user_site(3)  # outside the constructors
         self._ends = Ends()
         self._is_compiled = False
-        self._lock = threading.RLock()  # held while it is submitted: another thread waits
+        self._lock = threading.RLock()  # held during the submission: other threads wait
         self._state = State.BUILT
 
     @property
     def site(self) -> CallSite:
-        """Where it was made of others."""
+        """The line that made it of others."""
         return self._site
 
     @property
     def ends(self) -> Ends:
-        """Where its parts end."""
+        """The fences of its parts."""
         return self._ends
 
     @abstractmethod
@@ -180,7 +180,7 @@ class Compound(DeviceOp[T]):
         """Yield the parts in order and combine their results."""
 
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the parts; what is left of them after a failure gives its borrows back."""
+        """Run the parts; after a failure the remaining ones release their borrows."""
         try:
             return (yield from self.run(stream, ends))
         except BaseException:
@@ -188,14 +188,14 @@ class Compound(DeviceOp[T]):
             raise
 
     def start(self, stream: Stream) -> None:
-        """Put everything on a stream, unless another thread was faster."""
+        """Put all parts on a stream, unless another thread has done so."""
         with self._lock:
             self.check_built()
             self._result = run_steps(self, stream, self._ends)
             self._state = State.SUBMITTED
 
     def compile(self) -> Self:
-        """Compile what is known so far."""
+        """Compile all parts known so far."""
         if not self._is_compiled:
             for operation in _leaves(self):
                 operation.compile()
@@ -205,7 +205,7 @@ class Compound(DeviceOp[T]):
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
-        """What the parts run, as far as they are known."""
+        """The programs of the parts known so far."""
         return tuple(program for part in _leaves(self) for program in part.programs)
 
     def give_back(self) -> None:
@@ -214,18 +214,18 @@ class Compound(DeviceOp[T]):
             operation.abandon(LaunchError(f"{self.name} ended before it got there"))
 
     def __del__(self) -> None:
-        # One that was refused while it was made has no state yet.
+        # A compound that was refused by its constructor has no state yet.
         if getattr(self, "_state", None) is State.BUILT and any(_leaves(self)):
             self.warn_if_never_run()
 
 
 def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
-    """The work that an operation stands for and that has not run; no recursion."""
+    """The single operations of a compound that have not run; without recursion."""
     open_: list[DeviceOp[Any]] = [*compound.parts()]
     while open_:
         operation = open_.pop()
         if isinstance(operation, Shared):
-            continue  # it may have other users
+            continue  # other operations may use it
         if isinstance(operation, Compound):
             open_ += operation.parts()
         elif operation.state in (State.BUILT, State.TAKEN):
@@ -235,8 +235,9 @@ def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
 # --- one after the other --------------------------------------------------------------------------
 
 
-_THEN, _MAP = How.THEN, How.MAP  # members of an enumeration are slow to find
-_KINDS: set[type] = set()  # of operations that were seen: to ask an abstract class is slow
+_THEN, _MAP = How.THEN, How.MAP  # looking up members of an enumeration is slow
+# Types of operations seen before: `isinstance` of an abstract class is slow.
+_KINDS: set[type] = set()
 
 
 class Chain(Compound[T]):
@@ -250,16 +251,16 @@ class Chain(Compound[T]):
         self._todo = todo
 
     def parts(self) -> Iterable[DeviceOp[Any]]:
-        """What the chain begins with; what its functions give is not known yet."""
+        """The first operation; those that the functions give are not known yet."""
         return () if self._source is None else (self._source,)
 
     @property
     def todo(self) -> list[Step]:
-        """The steps behind that which have not run; whoever made the chain may change them."""
+        """The steps after the first operation that have not run; their list may be changed."""
         return self._todo
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the first operation, and then what each function gives."""
+        """Run the first operation, and then the operation of each step."""
         source, todo, self._source, self._todo = self._source, self._todo, None, []
         if source is None:
             raise self._in_itself()
@@ -292,12 +293,12 @@ class Chain(Compound[T]):
             )
         _KINDS.add(type(made))
         if made.is_single:
-            made.check_built()  # and runs at once
+            made.check_built()  # it runs at once
         else:
             made.take()
 
     def _chained(self, step: Step) -> DeviceOp[Any]:
-        # The list goes over to the new chain: one of ten thousand steps is as deep as one of two.
+        # The new chain takes over the list, so the depth does not grow with the number of steps.
         was_built = self._state is State.BUILT
         try:
             self.take()
@@ -310,7 +311,7 @@ class Chain(Compound[T]):
             raise
 
     def check_built(self) -> None:
-        """Refuse to run something twice, or as a step of itself."""
+        """Refuse to run a chain twice, or as a step of itself."""
         super().check_built()
         if self._source is None:
             raise self._in_itself()
@@ -326,7 +327,7 @@ class Chain(Compound[T]):
 
 
 class Shared(Compound[T]):
-    """An operation that runs once, on the stream of its first user, and gives all the same."""
+    """An operation that runs once, on the stream of its first user; all users get its result."""
 
     __slots__ = ("_source",)
 
@@ -336,17 +337,17 @@ class Shared(Compound[T]):
         self._source: DeviceOp[T] | None = source
 
     def shared(self) -> Shared[T]:
-        """Itself."""
+        """The same operation."""
         return self
 
     def take(self) -> None:
-        """Nothing is taken away: others may use it as well."""
+        """Do nothing: several operations may use it."""
 
     def untake(self) -> None:
-        """Nothing was taken."""
+        """Do nothing: `take` changes nothing."""
 
     def submit(self, stream: Stream | None = None) -> Self:
-        """Run it, if nobody has."""
+        """Run it, if it has not run."""
         if self._state is State.BUILT:
             super().submit(stream)
         elif self._error is not None:
@@ -355,18 +356,18 @@ class Shared(Compound[T]):
         return self
 
     def start(self, stream: Stream) -> None:
-        """Run it, if nobody has; what was refused before is refused again."""
+        """Run it, if it has not run; a refused submission is refused again."""
         run_steps(self, stream, Ends())
 
     def abandon(self, error: BaseException) -> None:
-        """Nothing: `run` has remembered why."""
+        """Do nothing: `run` has recorded the error."""
 
     def parts(self) -> Iterable[DeviceOp[Any]]:
         """The operation itself."""
         return () if self._source is None else (self._source,)
 
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """As any other; what has not run is refused in a graph, and stays as it is."""
+        """Its steps; a graph refuses one that has not run, and leaves it unchanged."""
         if self._state is State.CLOSED:
             self.check_built()
         if isinstance(stream, Tape) and self._source is not None:
@@ -377,7 +378,7 @@ class Shared(Compound[T]):
         return (yield from super().steps(stream, ends))
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the operation for the first user, and give every user what it gave."""
+        """Run the operation for the first user, and give its result to every user."""
         del stream
         with self._lock:
             if self._source is not None:
@@ -395,6 +396,6 @@ class Shared(Compound[T]):
         return self.hand_over()
 
     def hand_over(self) -> T:
-        """The result, as often as somebody asks."""
+        """The result, any number of times."""
         assert not isinstance(self._result, Gone), "asked of one that has run"
         return self._result

@@ -1,8 +1,8 @@
-"""What handles and operations do not do, although others would: they say so and name what does.
+"""Refusals: methods that handles and operations do not have, with the way to go instead.
 
 A tensor is memory in flight: arithmetic on it belongs into a kernel, where it is fused and checked,
-and its contents belong to whoever waits for them. What stands for work or memory of this process
-is the only one of its kind: a second one would run, hold or free the same thing twice.
+and its contents are read by an explicit wait. An object that stands for work or memory of this
+process is unique: a copy would run, hold or free the same thing twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["NotAnArray", "NotItsResult", "OnlyOne"]
 
 _BY_KERNELS = "a kernel computes it, and `tilewright.kernels` has some"
 _BY_HOST = "go through the host, `tw.from_numpy(x.numpy(), device=…)`"
-# What arrays of other libraries have, and what is said or done here instead.
+# Attributes of other libraries' arrays, and the replacement here.
 _WAYS = {
     **dict.fromkeys(
         ("argmax", "argmin", "cumsum", "max", "mean", "min", "prod", "sum"), _BY_KERNELS
@@ -36,7 +36,7 @@ _WAYS = {
     "tolist": "`.numpy().tolist()`",
     "zero_": "`tw.fill(z, 0)` is the operation",
 }
-# What tensors have, and operations that give one have not.
+# Attributes of tensors that operations with a tensor as result lack.
 _OF_RESULTS = (
     "T", "address", "astype", "clone", "dtype", "export", "item", "nbytes", "ndim", "numpy",
     "permute", "reinterpret", "reshape", "shape", "size", "squeeze", "strides", "tensor", "tolist",
@@ -45,7 +45,7 @@ _OF_RESULTS = (
 
 
 class OnlyOne:
-    """Base of what is neither copied nor sent to another process; a class says what to do."""
+    """Base of objects that are neither copied nor pickled; a subclass gives the messages."""
 
     __slots__ = ()
 
@@ -63,14 +63,14 @@ class OnlyOne:
 
 
 class NotItsResult(OnlyOne):
-    """Base of operations: they are not yet what they will give."""
+    """Base of operations, which lack the attributes of their results."""
 
     __slots__ = ()
 
     not_copied = "an operation runs once and is not copied: build another, or `.shared()` it"
     not_pickled = "an operation belongs to this process and is not pickled: build it where it runs"
 
-    if not TYPE_CHECKING:  # type checkers say so themselves
+    if not TYPE_CHECKING:  # type checkers report it themselves
 
         def _has_not_run(self, *_: Any) -> NoReturn:
             raise TypeError(
@@ -82,7 +82,7 @@ class NotItsResult(OnlyOne):
 
 
 class _Elsewhere:
-    """An attribute that is not there. A `__getattr__` would slow all those down that are."""
+    """A missing attribute. A `__getattr__` would slow down all existing ones."""
 
     __slots__ = ("_kind", "_name", "_way")
 
@@ -97,7 +97,7 @@ class _Elsewhere:
 
 
 class NotAnArray(OnlyOne):
-    """Base of handles: the operators of arrays, refused by name."""
+    """Base of handles: the operators of arrays, each refused by a message of its own."""
 
     __slots__ = ()
 
@@ -120,7 +120,7 @@ class NotAnArray(OnlyOne):
     __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_arithmetic
     __neg__ = __pos__ = __abs__ = __invert__ = _no_arithmetic
     __lt__ = __le__ = __gt__ = __ge__ = _no_arithmetic
-    __array_ufunc__ = _no_arithmetic  # what NumPy calls for `array + tensor` and `np.sum(tensor)`
+    __array_ufunc__ = _no_arithmetic  # called by NumPy for `array + tensor` and `np.sum(tensor)`
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise TypeError(

@@ -1,8 +1,8 @@
-"""Sequences: launches that are known beforehand, one behind the other on one stream.
+"""Sequences: launches known beforehand, in order on one stream.
 
-A sequence stands for a chain and holds what that does until it is submitted: the tensors of its
-first step. It is submitted in one critical section, in which it holds all of its tensors; its
-launches are single operations that hold nothing themselves.
+A sequence replaces a chain and holds the same tensors until it is submitted: those of its first
+step. It is submitted in one critical section, in which it holds all of its tensors; its launches
+are single operations without borrows of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Launch(NamedTuple):
 
     work: LaunchWork
     tensors: tuple[Handle, ...]
-    arrays: tuple[Any, ...]  # torch tensors that wrappers stand for
+    arrays: tuple[Any, ...]  # torch tensors behind wrappers
 
 
 class _Borrowing(NamedTuple):
@@ -54,18 +54,18 @@ class SequenceOp(SingleOp[T]):
         def __init__(self) -> None: ...
 
     else:
-        __init__ = object.__init__  # `build` sets everything
+        __init__ = object.__init__  # `build` sets all attributes
 
     _borrow: Borrow
     _launches: tuple[LaunchOp[Any], ...]
-    _held: int  # launches of the first step
+    _held: int  # number of launches in the first step
     _ends: Ends
     _site: CallSite
 
     def build(
         self, launches: tuple[Launch, ...], held: int, result: Any, depth: int
     ) -> SequenceOp[Any]:
-        """Hold the tensors of the first launches, for a call that is so many calls up."""
+        """Hold the tensors of the first launches, for the user's call `depth` frames up."""
         first = launches[0].work
         device = first.device
         self._state = State.CLOSED
@@ -114,12 +114,12 @@ class SequenceOp(SingleOp[T]):
 
     @property
     def site(self) -> CallSite:
-        """Where it was built."""
+        """The line that built it."""
         return self._site
 
     @property
     def ends(self) -> Ends:
-        """Where its launches end."""
+        """The fences of its launches."""
         return self._ends
 
     @property
@@ -128,20 +128,20 @@ class SequenceOp(SingleOp[T]):
         return tuple(program for one in self._launches for program in one.programs)
 
     def storages(self) -> Iterable[Storage]:
-        """The memory of all its tensors."""
+        """The storages of all its tensors."""
         return (storage for one in self._launches for storage in one.storages())
 
     def compile(self) -> Self:
-        """Nothing: that was done before."""
+        """Do nothing: the launches are compiled already."""
         return self
 
     def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the library whose arrays these are."""
+        """The stream to use: by default that of the library whose arrays are used."""
         self.check_built()
         return super().choose_stream(stream)
 
     def prepare(self, stream: Stream) -> None:
-        """Give tensors their bytes and first contents."""
+        """Allocate and initialise its tensors."""
         for one in self._launches:
             one.prepare(stream)
 
@@ -157,7 +157,7 @@ class SequenceOp(SingleOp[T]):
             raise
 
     def _end(self) -> None:
-        """End where the launches end."""
+        """Collect the fences of the launches."""
         for one in self._launches:
             fence = one.fence
             if fence is not None:
@@ -165,9 +165,9 @@ class SequenceOp(SingleOp[T]):
                 self._stream, self._count = fence.stream, fence.count
 
     def _end_interrupted(self, stream: Stream, error: BaseException) -> None:
-        """Record launches that an exception has interrupted: one that has begun fails as a whole.
+        """Record interrupted launches: if one has begun, the sequence fails as a whole.
 
-        All of them count if the last one does, as for a single launch.
+        All of them count as submitted if the last one does, as for a single launch.
         """
         launches = self._launches
         if launches[-1].fence is not None:
@@ -177,7 +177,7 @@ class SequenceOp(SingleOp[T]):
                 one.refuse(stream, error)
 
     def give_back(self) -> None:
-        """Give the borrow back. The device's lock is held."""
+        """Release the borrow. The device's lock is held."""
         self._borrow.release()
         self._borrow.forget()
         for one in self._launches:
@@ -185,7 +185,7 @@ class SequenceOp(SingleOp[T]):
         self._launches = ()
 
     def last_fences(self) -> tuple[Any, ...]:
-        """The fences behind which nothing of it is left."""
+        """The fences after which all its work has completed."""
         return tuple(self._ends.fences.values())
 
     def put_part(self, stream: Stream, ends: Ends) -> T:
@@ -195,20 +195,20 @@ class SequenceOp(SingleOp[T]):
         return result
 
     def __del__(self) -> None:
-        # No lock here: the collector may run this anywhere.
+        # No lock: the collector may run this at any point.
         if getattr(self, "_state", None) in (State.BUILT, State.TAKEN):
             self.device.deferred.append(_DroppedSequence(self._borrow))
             self.warn_if_never_run()
 
 
 class _DroppedSequence(NamedTuple):
-    """A built sequence that was dropped."""
+    """Deferred work: a built sequence that was dropped."""
 
     borrow: Borrow
     may_be_repeated: bool = True
 
     def settle(self) -> None:
-        """Give its borrow back."""
+        """Release its borrow."""
         self.borrow.release()
         self.borrow.forget()
 
@@ -216,8 +216,8 @@ class _DroppedSequence(NamedTuple):
 def build_sequence(
     launches: tuple[Launch, ...], held: int, result: Any, depth: int
 ) -> SequenceOp[Any]:
-    """An operation for several launches, for a call that is so many calls up.
+    """An operation for several launches, for the user's call `depth` frames up.
 
-    So many of them are its first step, whose tensors it holds until it is submitted.
+    The first `held` launches are its first step, whose tensors it holds until it is submitted.
     """
     return SequenceOp().build(launches, held, result, depth + 1)

@@ -1,4 +1,4 @@
-"""Single operations: put on a stream in one critical section, and without parts."""
+"""Single operations: put on a stream in one critical section, without parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.runtime.order.failure import Fence, Outcome
 __all__ = ["SingleOp"]
 
 T = TypeVar("T")
-# Members of an enumeration are slow to find.
+# Looking up members of an enumeration is slow.
 _BUILT, _TAKEN, _SUBMITTED, _RECORDED = State.BUILT, State.TAKEN, State.SUBMITTED, State.RECORDED
 
 
@@ -28,21 +28,21 @@ class SingleOp(DeviceOp[T]):
     __slots__ = ("_count", "_outcome", "_stream")
 
     is_single = True
-    _stream: Stream  # where it was submitted
-    _count: int  # as which operation there; 0 before
-    _outcome: Outcome | None  # how it may fail
+    _stream: Stream  # the stream of its submission
+    _count: int  # its count on that stream; 0 before
+    _outcome: Outcome | None  # None if it cannot fail
 
     @abstractmethod
     def put(self, stream: Stream) -> None:
-        """Check, order, launch, and record uses. It is in a critical section."""
+        """Check, order, launch, and record uses. Called in a critical section."""
 
     @abstractmethod
     def storages(self) -> Iterable[Storage]:
-        """The memory that it uses."""
+        """The storages that it uses."""
 
     @property
     def fence(self) -> Fence | None:
-        """Where it ends; None before it was submitted."""
+        """The fence of its submission; None before that."""
         return Fence(self._stream, self._count, self._outcome) if self._count else None
 
     @property
@@ -71,7 +71,7 @@ class SingleOp(DeviceOp[T]):
         return self
 
     def put_once(self, stream: Stream) -> None:
-        """Put the work on a stream, unless another call was faster."""
+        """Put the work on a stream, unless another call has done so."""
         device = self.device
         with device.lock:
             if device.busy is not None:
@@ -94,23 +94,23 @@ class SingleOp(DeviceOp[T]):
                 device.busy = None
 
     def prepare(self, stream: Stream) -> None:
-        """Do what may lead to other operations, before the critical section."""
+        """Do the work that may build other operations, before the critical section."""
 
     def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the library whose arrays these are."""
-        # A step of a chain that is recorded. To ask for `device.stream` could make one.
+        """The stream to use: by default that of the library whose arrays are used."""
+        # A step of a chain that is recorded. Reading `device.stream` could make a stream.
         is_recorded = isinstance(self.device.current.get(), Tape)
         if stream is None and self._chosen is None and not is_recorded:
             stream = next(iter(library_streams(self.storages())), None)
         return super().choose_stream(stream)
 
     def start(self, stream: Stream) -> None:
-        """Put the work on a stream, unless another thread was faster."""
+        """Put the work on a stream, unless another thread has done so."""
         self.check_built()
         self.put_once(stream)
 
     def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """As any other, though it has no parts."""
+        """The steps of an operation without parts."""
         yield from ()
         return self.put_part(stream, ends)
 
@@ -131,7 +131,7 @@ class SingleOp(DeviceOp[T]):
         return self.hand_over()
 
     def close(self) -> None:
-        """Give the borrows back without running; nothing happens to a submitted operation."""
+        """Release the borrows without running; a submitted operation is left alone."""
         critical(self.device, self.label, self._close)
 
     def _close(self) -> None:
@@ -140,9 +140,10 @@ class SingleOp(DeviceOp[T]):
             self._state = State.CLOSED
 
     def abandon(self, error: BaseException) -> None:
-        """Remember why it could not be submitted; a signal may have raised behind that, though."""
+        """Record why the submission failed; a signal handler may also have raised after it."""
         with self.device.lock:
-            if self.device.busy is None:  # or nothing changes, as this is in the middle of a call
+            # Nothing changes if this call has interrupted a critical section.
+            if self.device.busy is None:
                 critical(self.device, self.label, self._abandon, error)
 
     def _abandon(self, error: BaseException) -> None:

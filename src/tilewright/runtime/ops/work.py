@@ -1,4 +1,4 @@
-"""The work of single operations, as the runtime sees it."""
+"""The work of single operations: the interface that the runtime calls."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ __all__ = ["DeviceWork", "LaunchWork", "OnceWork"]
 class DeviceWork(Protocol):
     """The work of an operation that is built once.
 
-    It may also have `compile()`: everything that can be done before the submission. That is called
-    before the device's lock is taken, and may be called twice; it waits for `program`, a future.
+    It may also have `compile()`, which does everything that can be done before the submission. It
+    is called without the device's lock, perhaps twice, and waits for `program`, a future.
     """
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the work on a stream. The device's lock is held and all bytes are allocated."""
+        """Put the work on a stream. The device's lock is held and all storages are allocated."""
 
 
 class LaunchWork(Protocol):
-    """The work of an operation as the runtime sees it; many operations may share one."""
+    """The work of an operation; several operations may share it."""
 
     label: str
     device: Device
-    roles: tuple[Role, ...]  # what it does to each tensor
-    caller: CodeType | None  # the user's code that called for it last
+    roles: tuple[Role, ...]  # the mode and name of each tensor
+    caller: CodeType | None  # code of the user's last call
     foreign: tuple[int, ...]  # the numbers of tensors that are arrays of other libraries
-    check: Check | None  # says how it failed, once it has ended; None if it cannot fail
+    check: Check | None  # gives its failure once it has ended; None if it cannot fail
     is_compiled: bool
 
     def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
-        """Put it on a stream. The device's lock is held and all bytes are allocated."""
+        """Put the work on a stream. The device's lock is held and all storages are allocated."""
 
     def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
-        """The same as a node of a graph."""
+        """The work as a node of a graph."""
 
     def compile(self) -> None:
-        """Do everything but the launch."""
+        """Compile all programs that the launch needs."""
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
         """The programs that it runs."""
 
     def let_go(self) -> None:
-        """Keep nothing that is one operation's alone: that is submitted, or closed."""
+        """Drop the references of one operation, which has been submitted or closed."""
 
 
 class OnceWork:
-    """The work of one operation, which no other one shares."""
+    """The work of one operation, not shared with another."""
 
     __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles")
 
@@ -81,7 +81,7 @@ class OnceWork:
         self._work: DeviceWork | None = work
 
     def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
-        """Put it on a stream."""
+        """Put the work on a stream."""
         del tensors
         self.work_on(()).enqueue(stream)
 
@@ -92,17 +92,17 @@ class OnceWork:
         return self._work
 
     def compile(self) -> None:
-        """Do everything but the launch."""
+        """Compile all programs that the launch needs."""
         prepare = getattr(self._work, "compile", None)
         if prepare is not None:
             prepare()
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
-        """The program that it runs, if it is one."""
+        """The program that it runs, if any."""
         program = getattr(self._work, "program", None)
         return () if program is None else (program,)
 
     def let_go(self) -> None:
-        """Keep neither tensors nor records."""
+        """Drop the references to tensors and records."""
         self._work = self.check = None

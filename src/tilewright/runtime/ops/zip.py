@@ -1,4 +1,4 @@
-"""Several operations as one, on one stream: `tw.zip`, and values that stand among operations."""
+"""Zips: several operations as one, on one stream; and values in place of operations."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Zip(Compound[tuple[Any, ...]]):
         return self._parts
 
     def run(self, stream: Stream, ends: Ends) -> Steps[tuple[Any, ...]]:
-        """Run all of them."""
+        """Run all operations."""
         results = []
         for part in self._parts:
             results.append((yield part, ends))
         return tuple(results)
 
     def known_count(self) -> int | None:
-        """One for each operation."""
+        """One result for each operation."""
         return len(self._parts)
 
 
 def zip_operations(*parts: Any, label: str = "zip") -> Zip:
     """Several operations as one: `tw.zip(a, b)` gives the pair of their results.
 
-    What is no operation stands for itself.
+    A value among the parts is its own result.
     """
     operations = [part for part in parts if isinstance(part, DeviceOp)]
     if len(operations) < len(parts) and any(map(_has_operations, parts)):
@@ -82,7 +82,7 @@ def _has_operations(part: Any) -> bool:
 
 
 class ValueOp(Compound[T]):
-    """A result that is there already."""
+    """An operation whose result exists already."""
 
     __slots__ = ("_value",)
 
@@ -95,12 +95,12 @@ class ValueOp(Compound[T]):
         return ()
 
     def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Nothing runs."""
+        """Run nothing."""
         del stream, ends
         yield from ()
         return self._value
 
 
 def value(result: T, *, device: Device | None = None) -> DeviceOp[T]:
-    """An operation that does nothing and gives this."""
+    """An operation that runs nothing and gives this result."""
     return ValueOp(result, device or current_device())
