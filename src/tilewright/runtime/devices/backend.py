@@ -224,7 +224,7 @@ class Backend(Protocol):
 
     @property
     def survives_fork(self) -> bool:
-        """Whether a forked child may go on using it."""
+        """Whether a forked child may continue to use it."""
 
     def new_queue(self, label: str) -> Queue[Any]:
         """A queue that is ordered with no other queue."""

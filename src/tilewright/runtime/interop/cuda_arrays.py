@@ -1,4 +1,4 @@
-"""Arrays with `__cuda_array_interface__`, version 2 or 3: CuPy, Numba and their like."""
+"""Arrays with `__cuda_array_interface__`, version 2 or 3: CuPy, Numba and others."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Producer:
         return False
 
     def find_memory(self) -> ref[Any] | None:
-        """The memory of the array, if the library tells when it is gone."""
+        """A weak reference to the memory of the array, if its library allows one."""
         return None
 
     def current_stream(self, device: Device) -> Stream | None:

@@ -63,7 +63,7 @@ class Owner(Protocol):
         """Whether the library keeps the memory from reuse until these streams have passed."""
 
     def find_memory(self) -> ref[Any] | None:
-        """The memory of the array, if the library tells when it is gone."""
+        """A weak reference to the memory of the array, if its library allows one."""
 
 
 class Group(Timeline):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from sys import _getframe  # `inspect` costs more than all the rest
+from sys import _getframe  # importing `inspect` costs more than this package
 from types import CodeType, FrameType
 
 __all__ = ["USER_FILES", "CallSite", "site_outside", "user_frame", "user_frame_above", "user_site"]

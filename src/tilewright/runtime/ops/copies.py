@@ -80,7 +80,7 @@ def _copy(dst: Tensor, src: Tensor) -> LaunchOp[Tensor]:
 
 
 def convert(dst: Tensor, src: Tensor) -> DeviceOp[Tensor]:
-    """As `copy`, of tensors, into one of another dtype."""
+    """Copy the elements of a tensor into one of another dtype."""
     _check_pair(dst, src)
     check_roundable(dst.dtype)
     return _by_kernel(dst, src, dst.dtype, src.dtype)
@@ -151,7 +151,7 @@ def _giving(operation: DeviceOp[Any], result: Tensor) -> LaunchOp[Tensor]:
     return operation.giving(result)
 
 
-# --- what fits ------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------
 
 
 def _as_tensor(given: Any) -> Tensor:
@@ -185,7 +185,7 @@ def _lie_alike(dst: Tensor, src: Tensor) -> bool:
 
 
 def _merged(*layouts: Layout) -> tuple[Layout, ...]:
-    """The same elements along fewer axes, the same for all; the last is the first one's fastest."""
+    """The layouts with axes merged alike; the last axis is the fastest of the first layout."""
     columns = zip(layouts[0].shape, *(layout.strides for layout in layouts), strict=True)
     axes = sorted((column for column in columns if column[0] != 1), key=_by_stride, reverse=True)
     merged: list[tuple[int, ...]] = []

@@ -1,1 +1,1 @@
-"""The order of work: which operation must wait for which, and what a failure reaches."""
+"""The order of work: waits between operations, and the propagation of failures."""
