@@ -176,7 +176,7 @@ layouts = st.lists(
 
 @settings(max_examples=150)
 @given(one=layouts, other=layouts, places=st.tuples(st.integers(0, 8), st.integers(0, 8)))
-def test_what_is_kin_needs_one_specialisation(one, other, places):
+def test_equal_polymorphic_keys_have_one_specialisation(one, other, places):
     device = tw.Device("cpu")
 
     def key_and_spec(axes, place):

@@ -1,1 +1,1 @@
-"""Plans: all decisions about a launch, kept for the launches like it."""
+"""Plans: all decisions about a launch, cached by the key of its call."""

@@ -1,7 +1,7 @@
-"""A launch with everything looked up: what goes on a stream, once or as a node of a graph.
+"""A launch with its arguments resolved, which goes to a stream once or as a node of a graph.
 
-Handles are gone: they may be moved away while the graph lives on. The storages are kept, and the
-failure record is the one thing that changes between replays.
+The launch keeps storages, not handles: a handle may be moved away while the graph lives. Only the
+failure record changes between replays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["RepeatedLaunch"]
 
 
 class RepeatedLaunch:
-    """One launch, to be put on streams any number of times."""
+    """A launch that can be enqueued any number of times."""
 
     __slots__ = ("_arguments", "_blocks", "_device", "_reader", "_storages", "kind")
 
@@ -31,16 +31,16 @@ class RepeatedLaunch:
         self.kind = functions
         self._device = device
         self._blocks = blocks
-        self._arguments = arguments  # None is the address of the record
+        self._arguments = arguments  # None for the address of the record
         self._storages = storages
         self._reader = reader
 
     def repeated(self) -> RepeatedLaunch:
-        """This launch as a node of a graph: nothing is left to be looked up."""
+        """This launch itself, as the node of a graph."""
         return self
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the launch on a stream. The device's lock is held."""
+        """Enqueue the launch; the device's lock is held."""
         memories, where = self._storages, 0
         if self._reader is not None:
             memories, where = (*memories, self._reader.record), self._reader.record.address
@@ -49,7 +49,7 @@ class RepeatedLaunch:
             function.launch(stream, self._blocks, arguments, memories)
 
     def renew(self) -> FailureReader:
-        """Report to another record from now on."""
+        """Replace the failure record."""
         assert self._reader is not None, "only a launch with checks reports"
         self._reader = self._reader.with_record(self._device.new_record())
         return self._reader

@@ -1,16 +1,15 @@
-"""What a call is, read by one generated function for each kernel.
+"""Call readers: generated functions that turn the arguments of a call into its keys.
 
-Two calls with the same key are the same launch as far as anything was decided before. There are two
-kinds of keys. In one a tensor is its place, by a number that all handles alike there share and that
-is never used again; in the other it is what the compiler and the launch checks know of it: dtype,
-shape, strides, alignment and device. A scalar is its type and its value, or its type alone. Types
-are part of a key because True, 1 and 1.0 are equal; zeros, whose sign does not count in a
-comparison, are written out.
+Calls with equal keys have the same plan, or the same bound launch. The *address key* has the serial
+number of each tensor, which stands for its address and spec, and the value of each scalar; it finds
+bound launches. The *spec key* has the spec of each tensor (dtype, shape, strides, alignment,
+device) and the type of each scalar; it finds plans. The type of a scalar is part of both keys,
+because True, 1 and 1.0 are equal, and a zero is written as text, because 0.0 and -0.0 are equal.
 
-A reader takes the arguments as the kernel does, so that Python itself matches them to parameters.
-It gives None for anything but tensors and partitions of ours, and raises `TypeError` for a call
-that does not fit: then somebody else has to look. The first of them is the kernel's own `__call__`,
-since every call on the way costs as much as ten of its steps; it takes anything, and asks.
+A reader has the parameters of the kernel, so that Python matches arguments to them. It returns None
+for arguments other than tensors and partitions of this package, and raises `TypeError` for a call
+that does not match; the cold path then binds the call. The kernel's own `__call__` is generated too
+and inlines the look-up, because one Python call costs as much as ten steps of it.
 """
 
 from __future__ import annotations
@@ -51,28 +50,28 @@ __all__ = ["FIRST_HIT", "MANY", "Call", "CallTables", "FirstHit", "Readers", "ma
 
 
 class Readers(NamedTuple):
-    """The readers of a kernel; each takes its arguments."""
+    """The readers of a kernel, each with the kernel's parameters."""
 
-    call: Callable[..., Any] | None  # `__call__`; None if nothing can be found quickly
-    same: Callable[..., Any]  # by the handles: a key, the tensors, all arguments
-    like: Callable[..., Any]  # by what they are like: a key, and the `Call` as a plain tuple
+    call: Callable[..., Any] | None  # `__call__`; None if the kernel has no readers
+    same: Callable[..., Any]  # gives the address key, the tensors, and all arguments
+    like: Callable[..., Any]  # gives the spec key, and the `Call` as a plain tuple
 
 
-# The tensors, the scalars, all arguments, whether no output shares memory with another tensor, and
-# the torch tensors that wrappers among them stand for.
+# The tensors, the scalars, all arguments, whether each output has a timeline of its own, and the
+# torch tensors behind wrappers.
 Call = tuple[tuple[Tensor, ...], tuple[Any, ...], tuple[Any, ...], bool, tuple[Any, ...]]
 
 
 class _ArgumentText(NamedTuple):
-    """How an argument is read, as Python text with its name filled in."""
+    """Expressions that read an argument, with a field for its name."""
 
-    kind: str  # what must be true of it
-    also: str = "True"  # the same, of what no launch was ever prepared or planned without
+    kind: str  # a condition on its type
+    also: str = "True"  # a further condition, which holds for every cached launch
     tensor: str = ""
     same: str = ""
     like: str = ""
     scalar: str = ""
-    array: str = "None"  # the torch tensor that was cut
+    array: str = "None"  # the torch tensor of a partition
 
 
 _WHOLE = _ArgumentText("{0}.__class__ is _Tensor", "True", "{0}", "{0}.serial", "{0}.spec")
@@ -97,16 +96,16 @@ _READS: dict[type, _ArgumentText] = {
     ),
     ConstParam: _ArgumentText("{0}.__class__ in _constants", "True", "", _VALUE, _VALUE),
 }  # fmt: skip
-# A constant that is no float: a zero of one type is like any other.
+# A constant that is no float has one zero, so it needs no text.
 _COUNT = _READS[ConstParam]._replace(same="{0}.__class__, {0}", like="{0}.__class__, {0}")
-# One that is a member of an enum, whose class is its own.
+# A member of an enumeration, by its metaclass.
 _MEMBER = _COUNT._replace(kind="{0}.__class__.__class__ is _EnumType")
-# Types whose values can be told apart by their text; a class is told apart by itself.
+# Scalar types, whose values are distinguished by their type and text.
 _NUMBERS = frozenset(
     {bool, int, float, np.bool_}
     | {one for one in np.sctypeDict.values() if issubclass(one, (np.integer, np.floating))}
 ) - {np.timedelta64}
-# A bound launch is found first, then a plan; any other call takes the long way.
+# Look-up: first a bound launch, then a plan; a miss takes the cold path.
 _FIND = """
         _key = {same}
         _found = _table.get(_key)
@@ -131,7 +130,7 @@ _CALL = """def __call__(_kernel, {parameters}):
     if {kinds} and not _rest and not _more:{find}{otherwise}
     return _kernel.launch(None, _given({named}, _rest), _named({keywords}, _more))
 """
-# Where an argument is no tensor of ours it may be one of torch's, which has a wrapper.
+# An argument that is no `Tensor` may be a torch tensor, which has a wrapper.
 _WRAPPED = """
         {handle} = {array} if {array}.__class__ is _Tensor else _wrapper({array})"""
 _OTHERWISE = """
@@ -145,37 +144,37 @@ _READ = """def read{parameters}:
 
 
 class _Missing:
-    """Stands for an argument that was not given."""
+    """The type of the placeholder for a missing argument."""
 
 
 _MISSING = _Missing()
 
 
 def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments that were given by position."""
+    """The positional arguments of the call."""
     return (*takewhile(lambda one: one is not _MISSING, named), *rest)
 
 
 def _wrapper(value: Any) -> Tensor | None:
-    """The wrapper of a torch tensor; None of anything else, and of one that cannot be taken."""
+    """The wrapper of a torch tensor; None for another object, and for a refused tensor."""
     try:
         return wrapped(value)
-    except LaunchError:  # the long way says why
+    except LaunchError:  # raised again, with the argument's name, by the cold path
         return None
 
 
 def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Those that were given by name, or have a default."""
+    """The keyword arguments of the call, with defaults."""
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
 
 
 class FirstHit:
-    """In the table of prepared launches: handles that were launched once, by a plan."""
+    """The marker of an address key that was launched once, by a plan; its second hit is bound."""
 
 
-# The one there is.
+# The only instance.
 FIRST_HIT = FirstHit()
-# Launches that are remembered by their handles, in each of two generations.
+# Bound launches of a kernel, in each of two generations.
 MANY = 2048
 _NAMES: dict[str, Any] = {
     "_Operation": LaunchOp,
@@ -214,11 +213,11 @@ _OWN_NAMES = frozenset(
 
 
 class CallTables(NamedTuple):
-    """Where a call is looked for."""
+    """The tables in which a call is looked up."""
 
-    prepared: BoundedTable[Any]  # by the handles
-    planned: BoundedTable[Any]  # by the grid that was given, and by what the handles are like
-    plan: Callable[..., Any]  # makes an operation of what was planned
+    prepared: BoundedTable[Any]  # by address key
+    planned: BoundedTable[Any]  # by the given grid and the spec key
+    plan: Callable[..., Any]  # builds an operation from a plan
 
 
 def _read_of(param: Param) -> _ArgumentText:
@@ -231,7 +230,7 @@ def _read_of(param: Param) -> _ArgumentText:
 def make_readers(
     signature: Signature, call: inspect.Signature, known: CallTables
 ) -> Readers | None:
-    """The readers of a kernel; None if a parameter is of a kind that they do not know."""
+    """Generate the readers of a kernel; None if a parameter has an unsupported kind or name."""
     if any(type(param) not in _READS for param in signature.params):
         return None
     if not _OWN_NAMES.isdisjoint(call.parameters):
@@ -253,9 +252,9 @@ def _texts(
     reads: dict[str, _ArgumentText],
     handles: dict[str, str],
 ) -> dict[str, str]:
-    """What a call is, as Python text; some arguments are read by another name."""
+    """The expressions of a call's parts; `handles` has other names for some arguments."""
     pairs = {name: (handles.get(name, name), read) for name, read in reads.items()}
-    listed = [param.name for param in signature.tensors]  # as a launch lists them
+    listed = [param.name for param in signature.tensors]  # in the order of a launch
     listed += [param.name for param in signature.pointers]
     tensors = [pairs[name][1].tensor.format(pairs[name][0]) for name in listed]
     scalars = (reads[param.name].scalar.format(param.name) for param in signature.scalars)
@@ -276,7 +275,7 @@ def _texts(
 def _results(
     signature: Signature, call: inspect.Signature, pairs: dict[str, tuple[str, _ArgumentText]]
 ) -> Iterable[str]:
-    """The arguments as an operation gives them back: a constant that was left out is a number."""
+    """The results of an operation: the arguments, with inferred constants as numbers."""
     known = inferable(signature, call)
     for name in call.parameters:
         if name in known:
@@ -291,7 +290,7 @@ def _results(
 def _otherwise(
     signature: Signature, call: inspect.Signature, reads: dict[str, _ArgumentText]
 ) -> str:
-    """The same with handles on arrays of other libraries, if there may be some."""
+    """The look-up with wrappers in place of torch tensors."""
     handles = {name: f"_of_{name}" for name, read in reads.items() if read is _WHOLE}
     if not handles or not set(handles.values()).isdisjoint(call.parameters):
         return ""
@@ -306,7 +305,7 @@ def _written(signature: Signature) -> set[str]:
 
 
 def _uses(signature: Signature, listed: list[str], tensors: list[str]) -> Iterable[str]:
-    """The use of each tensor, which is made when it is first asked for."""
+    """The use of each tensor, which is made on demand."""
     written = _written(signature)
     for name, tensor in zip(listed, tensors, strict=True):
         slot = "_writing" if name in written else "_reading"
@@ -316,7 +315,7 @@ def _uses(signature: Signature, listed: list[str], tensors: list[str]) -> Iterab
 def _arrays(
     pairs: dict[str, tuple[str, _ArgumentText]], handles: dict[str, str], listed: list[str]
 ) -> Iterable[str]:
-    """The torch tensor that each wrapper stands for, None for any other tensor."""
+    """The torch tensor behind each wrapper; None for other tensors."""
     for name in listed:
         if name in handles:
             yield f"None if {name}.__class__ is _Tensor else {name}"
@@ -325,9 +324,9 @@ def _arrays(
 
 
 def _all_apart(signature: Signature, listed: list[str], tensors: list[str]) -> str:
-    """Whether no output can be in the memory of another tensor.
+    """Whether no output shares a timeline, and so memory, with another tensor.
 
-    A wrapper whose range has ended is in no group, so its memory is looked at.
+    The timeline of an ended range says nothing about overlaps, so accesses are checked then.
     """
     written = _written(signature)
     numbers = [number for number, name in enumerate(listed) if name in written]
@@ -355,7 +354,7 @@ def _tuple(parts: Any) -> str:
 def _compile_call(
     call: inspect.Signature, known: CallTables, texts: dict[str, str]
 ) -> Callable[..., Any]:
-    """`__call__`: it takes whatever is given, and sees itself what is missing or too much."""
+    """Generate `__call__`, which accepts any arguments and detects missing and surplus ones."""
     keywords = [p.name for p in call.parameters.values() if p.kind is p.KEYWORD_ONLY]
     named = [name for name in call.parameters if name not in keywords]
     by_position = "".join(f"{name}=None, " for name in named)
@@ -380,7 +379,7 @@ def _compile_call(
 
 
 def _compile_reader(call: inspect.Signature, kinds: str, given: str) -> Callable[..., Any]:
-    """A function with the parameters of the kernel; its defaults are objects, not text."""
+    """Generate a function with the parameters and the defaults of the kernel."""
     plain = [
         p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
         for p in call.parameters.values()
@@ -396,5 +395,5 @@ def _compile_reader(call: inspect.Signature, kinds: str, given: str) -> Callable
 
 
 def _compiled(text: str, name: str, names: dict[str, Any]) -> Any:
-    """A function of a text, with all that it needs as globals."""
+    """Compile a function, with the names it uses as globals."""
     return define(text, "how a call is read", _NAMES | names)[name]

@@ -1,8 +1,8 @@
-"""The operation that a call of somebody else's kernel builds.
+"""Launches of external kernels, which were compiled elsewhere.
 
-Arguments are matched and checked as for any kernel, as far as its declaration says: it has no
-source. The code is loaded on the device of its tensors when it is first needed there, and its own
-idea of its parameters has to agree with the declaration.
+An external kernel has no source, so its arguments are bound and checked by its declaration. The
+image is loaded on a device at the first launch there, and the parameters of the loaded function
+must agree with the declaration.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ __all__ = ["ExternalEntry", "bind_external", "build_external"]
 
 @dataclass(frozen=True, eq=False)
 class ExternalEntry:
-    """A kernel of some code: its parameters, and what it does to each tensor."""
+    """A kernel of an image: its signature, and its access to each tensor."""
 
     code: bytes
     signature: Signature
     modes: Mapping[str, Mode]
-    strided: frozenset[str]  # tensors that need not lie in one piece
+    strided: frozenset[str]  # tensors that need not be contiguous
     _functions: dict[str, ExternalFunction] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def name(self) -> str:
-        """What the code calls it."""
+        """The name of the kernel in the image."""
         return self.signature.kernel
 
     def function(self, device: Device) -> ExternalFunction:
-        """The kernel on one GPU, loaded on first use and checked against its declaration."""
+        """The kernel on one GPU, loaded at first use and checked against its declaration."""
         with self._lock:
             if device.name not in self._functions:
                 kinds = tuple(_kind(param) for param in self.signature.params)
@@ -59,7 +59,7 @@ class ExternalEntry:
 
 
 def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding:
-    """Check the arguments of a call; raises `LaunchError` with the argument's name."""
+    """Bind the arguments of a call; raises `LaunchError` with the argument's name."""
     binding = Binding(entry.signature)
     bind_arguments(binding, entry.signature.params, call)
     check_devices(binding)
@@ -83,7 +83,7 @@ def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding
 def build_external(
     entry: ExternalEntry, binding: Binding, shape: LaunchShape, result: tuple[Any, ...]
 ) -> LaunchOp[tuple[Any, ...]]:
-    """The operation for one call; it holds its borrows from here on."""
+    """Build the operation of a call, which borrows its tensors."""
     device = binding.device
     function = entry.function(device)
     _check_shape(entry.name, shape, function)
@@ -101,7 +101,7 @@ def _kind(param: Any) -> Element | None:
 
 
 def _check_parameters(signature: Signature, function: ExternalFunction) -> None:
-    """What is declared has to be what the code takes, as far as the driver knows that."""
+    """Check the declared parameters against those that the driver reports, if it does."""
     params, passed, taken = signature.params, function.passed, function.taken
     if len(passed) != len(taken):
         raise LaunchError(
@@ -126,7 +126,7 @@ def _label(param: Any) -> str:
 
 
 def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> None:
-    """A launch asks for no more than this kernel can have on this GPU."""
+    """Check the shape of a launch against the limits of the kernel on this GPU."""
     threads, most = prod(shape.block), function.limits
     if threads > most.threads:
         raise LaunchError(
@@ -141,7 +141,7 @@ def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> N
 
 
 class _ExternalWork:
-    """One launch, waiting to be put on a stream."""
+    """The work of one launch."""
 
     __slots__ = ("_binding", "_function", "_shape")
 
@@ -151,11 +151,11 @@ class _ExternalWork:
         self._binding = binding
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the launch on a stream. All bytes are allocated."""
+        """Enqueue the launch; all memory is allocated."""
         self.repeated().enqueue(stream)
 
     def repeated(self) -> _RepeatedExternal:
-        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        """This launch as the node of a graph; all memory is allocated."""
         binding = self._binding
         arguments = tuple(
             binding.scalars[param.name]
@@ -169,7 +169,7 @@ class _ExternalWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RepeatedExternal:
-    """A launch with its addresses looked up; it keeps the memory that it reaches."""
+    """A launch with its addresses resolved; it keeps the storages alive."""
 
     kind: ExternalFunction
     shape: LaunchShape
@@ -177,6 +177,6 @@ class _RepeatedExternal:
     storages: tuple[Memory, ...]
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the launch on a stream; no blocks are no launch."""
+        """Enqueue the launch, unless it has no blocks."""
         if prod(self.shape.grid):
             self.kind.launch(stream, self.shape, self.arguments)

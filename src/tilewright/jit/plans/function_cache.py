@@ -1,12 +1,12 @@
-"""The function cache: the launches that a call of a function came to, for all calls like it.
+"""The function cache: the launches of a function's call, reused by calls with the same key.
 
-A function of tensors checks its arguments, makes views of them, chooses a configuration, perhaps
-makes outputs, and launches kernels. All of that comes to a list of launches, each a plan and the
-tensors it is for: which of the call's, which parts of them, which that were made for it. The cache
-decides nothing. A function that came to anything else runs as it is written.
+A function of tensors checks its arguments, makes views of them, chooses a configuration, may make
+outputs, and launches kernels. Its cache entry is the list of launches, each a plan with a map from
+the tensors of the call, their parts and the new outputs to those of the launch. The cache makes no
+decision: a function with any other effect runs as it is written.
 
-An entry holds for tensors of equal specs that alias each other as those of its first call did: two
-are the same, or share no byte. Then views of them overlap as the plans expect.
+An entry is valid for tensors with equal specs and the aliasing of its first call: two tensors are
+equal, or share no byte. Views of them then overlap as the plans expect.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from tilewright.runtime.order.borrow import uses_of
 
 __all__ = ["Entry", "Tensors", "aliases", "find_entry", "observe"]
 
-# The tensors of a call, by parameter; None where an optional one was left out.
+# The tensors of a call, by parameter; None for an omitted optional one.
 Tensors = tuple[Tensor | None, ...]
-# Some tensors among those of a call and those that were made for it.
+# Selects tensors among those of a call and its new outputs.
 Pick = Callable[[tuple[Any, ...]], Any]
-_BOUND = 64  # launches of one step at certain addresses, in each of two generations
+_BOUND = 64  # bound launches of one step, in each of two generations
 _SERIAL = attrgetter("serial")
 _TIMELINE = attrgetter("storage.timeline")
 _IS_ENDED = attrgetter("is_ended")
 
 
 class _Part(NamedTuple):
-    """A view of a tensor, by its number, which does not reach all of its bytes."""
+    """A view of part of a tensor, by the number of the tensor."""
 
     number: int
     place: Place
 
 
 class _Choice(NamedTuple):
-    """The tensors of a launch, among those of a call and those that were made for it."""
+    """The map from the tensors of a call and its new outputs to those of a launch."""
 
-    parts: tuple[_Part, ...]  # views, to be added to them
+    parts: tuple[_Part, ...]  # views, which are appended to the tensors
     chosen: Pick
 
     def pick(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -65,13 +65,13 @@ class _Choice(NamedTuple):
         return picked
 
     def pick_arrays(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The torch tensors that wrappers among them stand for."""
+        """The torch tensors behind the wrappers of the launch."""
         picked: tuple[Any, ...] = self.chosen((*arrays, *(arrays[n] for n, _ in self.parts)))
         return picked
 
 
 class _Step:
-    """One launch of an entry, for tensors of equal specs."""
+    """One launch of an entry, with its table of bound launches."""
 
     __slots__ = ("_bound", "captures", "choice", "work")
 
@@ -83,7 +83,7 @@ class _Step:
         self._bound: BoundedTable[BoundLaunch | FirstHit] = BoundedTable(_BOUND)
 
     def bind(self, tensors: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
-        """The launch, bound to its addresses if there was one there before."""
+        """The launch, bound at the second hit of its addresses."""
         key = tuple(map(_SERIAL, tensors))
         found = self._bound.get(key)
         if found.__class__ is BoundLaunch:
@@ -99,7 +99,7 @@ class _Step:
 
 
 class Entry:
-    """All launches of a call, for others whose tensors have equal specs and aliases."""
+    """All launches of a call, valid for tensors with equal specs and aliasing."""
 
     __slots__ = ("_aliases", "_give", "_held", "_made", "_present", "_steps")
 
@@ -119,7 +119,7 @@ class Entry:
 
     @property
     def is_current(self) -> bool:
-        """Whether everything outside the kernels is still what it was."""
+        """Whether the captures of all kernels are unchanged."""
         for step in self._steps:
             if step.captures is not None and not step.captures.are_current():
                 return False
@@ -128,7 +128,7 @@ class Entry:
     def build(
         self, tensors: Tensors, arrays: tuple[Any, ...], depth: int = 3
     ) -> DeviceOp[Any] | None:
-        """The operation; None where the tensors alias each other in another way."""
+        """Build the operation; None for tensors with another aliasing."""
         if not self._holds_for(tensors):
             return None
         known: tuple[Any, ...] = tensors
@@ -150,18 +150,18 @@ class Entry:
         return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
 
     def _holds_for(self, tensors: Tensors) -> bool:
-        """Whether tensors alias each other as those of the first call did."""
+        """Whether tensors have the aliasing of the first call."""
         present = self._present
         if present.is_plain:
             timelines = set(map(_TIMELINE, present.pick(tensors)))
-            # A range that has ended is in no group: its addresses are looked at.
+            # The timeline of an ended range says nothing about overlaps: compare addresses then.
             if len(timelines) == present.number and not any(map(_IS_ENDED, timelines)):
                 return True
         return aliases(tensors) == self._aliases
 
     @staticmethod
     def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The tensors as a caller sees them: an array that was passed is given back itself."""
+        """The tensors as results: a torch tensor in place of its wrapper."""
         if not arrays:
             return known
         pairs = zip(known, arrays, strict=True)
@@ -169,7 +169,7 @@ class Entry:
 
 
 def aliases(tensors: Tensors) -> tuple[int, ...] | None:
-    """For each tensor the first one that is the same; None if two overlap in another way."""
+    """For each tensor the number of the first equal one; None if unequal tensors overlap."""
     found: list[int] = []
     for number, tensor in enumerate(tensors):
         first = number
@@ -189,19 +189,19 @@ def aliases(tensors: Tensors) -> tuple[int, ...] | None:
 
 
 class _Present(NamedTuple):
-    """The tensors of a call that are there: optional ones may be left out."""
+    """The tensors of a call without omitted optional ones."""
 
     pick: Pick
     number: int
-    is_plain: bool  # no two of them are the same
+    is_plain: bool  # no two are equal
 
 
 class _Pattern(NamedTuple):
-    """What calls of an entry have in common besides specs."""
+    """The properties of an entry's calls beside the specs."""
 
     aliases: tuple[int, ...]
     present: _Present
-    held: int  # launches whose tensors it holds from the beginning
+    held: int  # launches whose tensors the operation borrows when it is built
 
 
 def _pattern_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Pattern:
@@ -212,7 +212,7 @@ def _pattern_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Pattern
 
 
 def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]) -> Entry | None:
-    """How the single launch of a call follows from its tensors; None if it does not."""
+    """The entry of a call with a single launch; None if the launch cannot be reused."""
     known: list[Any] = list(tensors)
     launch = _find_launch(operation)
     if launch is None or not isinstance(operation, LaunchOp):
@@ -231,7 +231,7 @@ def observe(
     alike: tuple[int, ...],
     keep: Callable[[Entry], None],
 ) -> None:
-    """Have a chain say what it launches, to `keep`, when all of it has been put on a stream."""
+    """Record the launches of a chain, and pass the entry to `keep` once all are enqueued."""
     if type(operation) is not Chain:
         return
     (source,), todo = operation.parts(), operation.todo
@@ -250,12 +250,12 @@ def observe(
 
 
 class _Observed:
-    """The launches of a chain so far."""
+    """The recorded launches of a chain."""
 
     def __init__(
         self, known: list[Any], pattern: _Pattern, give: Pick, keep: Callable[[Entry], None]
     ) -> None:
-        self._known = known  # those that were given, the results, and intermediate ones
+        self._known = known  # tensors of the call, results and intermediate tensors
         self._pattern = pattern
         self._give = give
         self._keep = keep
@@ -263,7 +263,7 @@ class _Observed:
         self._is_spoilt = False
 
     def around(self, function: Callable[[Any], DeviceOp[Any]]) -> Callable[[Any], DeviceOp[Any]]:
-        """A step whose operation is observed."""
+        """Wrap a step so that its operation is recorded."""
 
         def step(result: Any) -> DeviceOp[Any]:
             operation = function(result)
@@ -275,7 +275,7 @@ class _Observed:
         return step
 
     def add(self, operation: DeviceOp[Any]) -> bool:
-        """Observe an operation; whether its launches can be made again."""
+        """Record an operation; return whether its launches can be reused."""
         parts = tuple(operation.parts()) if isinstance(operation, Zip) else (operation,)
         found = [self._step(part) for part in parts]
         steps = [step for step in found if step is not None]
@@ -290,7 +290,7 @@ class _Observed:
         return None if choice is None else _Step(launch, choice)
 
     def finish(self, _: object) -> None:
-        """All of it has been put on a stream."""
+        """Make the entry, once all launches are enqueued."""
         if not self._is_spoilt:
             made = _templates(self._known[len(self._pattern.aliases) :])
             self._keep(Entry(tuple(self._steps), made, self._give, self._pattern))
@@ -301,7 +301,7 @@ def _templates(made: list[Any]) -> tuple[TensorTemplate, ...]:
 
 
 def _find_launch(operation: DeviceOp[Any]) -> PlanLaunch | BoundLaunch | None:
-    """The launch that an operation is, if it can be made again for other tensors."""
+    """The launch of an operation, if it can be reused for other tensors."""
     work = operation.work if isinstance(operation, LaunchOp) else None
     if not isinstance(work, (PlanLaunch, BoundLaunch)):
         return None
@@ -309,23 +309,23 @@ def _find_launch(operation: DeviceOp[Any]) -> PlanLaunch | BoundLaunch | None:
 
 
 def _find_result(result: Any, known: list[Any]) -> Pick | None:
-    """How to find the result of a call among tensors, to which it may add those made for it."""
+    """The map from known tensors to the result of a call; new outputs are appended to them."""
     results = result if isinstance(result, tuple) else (result,)
     places = []
     for one in results:
         if not any(one is tensor for tensor in known):
             memory = [tensor.storage for tensor in known if tensor is not None]
             if not _is_made_for_it(one) or one.storage in memory:
-                return None  # another handle on one of them is not made anew
+                return None  # a new view of a known tensor cannot be recreated
             known.append(one)
         places.append(next(n for n, tensor in enumerate(known) if tensor is one))
     return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
 
 
 def _choose(launched: tuple[Any, ...], known: list[Any]) -> _Choice | None:
-    """How to find the tensors of a launch among those that are known; None if one is none of them.
+    """The map from known tensors to those of a launch; None if one does not follow from them.
 
-    Tensors that were made for the launch are added to them.
+    Tensors made for the launch are appended to the known ones.
     """
     memory = {tensor.storage for tensor in known if tensor is not None}
     for tensor in launched:
@@ -336,21 +336,21 @@ def _choose(launched: tuple[Any, ...], known: list[Any]) -> _Choice | None:
     if len(places) < len(launched):
         return None
     parts = tuple(place for place in places if isinstance(place, _Part))
-    # Parts come last, behind tensors that later launches add.
+    # Parts have negative numbers, because later launches append tensors before them.
     numbers = {part: number - len(parts) for number, part in enumerate(parts)}
     picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
     return _Choice(parts, _picking(picked))
 
 
 def _is_made_for_it(tensor: Any) -> bool:
-    """Whether a tensor has new memory, all of which it reaches."""
+    """Whether a tensor covers the whole of a new storage."""
     if type(tensor) is not Tensor or not tensor.storage.is_fresh:
         return False
     return tensor.offset == 0 and tensor.is_contiguous and tensor.nbytes == tensor.storage.nbytes
 
 
 def _find(known: list[Any], launched: Any) -> int | _Part | None:
-    """The tensor that reaches the same bytes, or else one of which it is a part."""
+    """The number of the known tensor with the same bytes, or a part of a known tensor."""
     found: int | _Part | None = None
     for number, tensor in enumerate(known):
         if tensor is None or not tensor.storage.shares_memory(launched.storage):
@@ -364,7 +364,7 @@ def _find(known: list[Any], launched: Any) -> int | _Part | None:
 
 
 def _is_part(launched: Any, tensor: Any) -> bool:
-    """Whether all elements of a tensor are some of another's."""
+    """Whether all elements of a launched tensor belong to another tensor."""
     if tensor.dtype is not launched.dtype or tensor.storage is not launched.storage:
         return False
     inner: Region = launched.region
@@ -373,7 +373,7 @@ def _is_part(launched: Any, tensor: Any) -> bool:
 
 
 def _picking(places: list[Any]) -> Pick:
-    """Several at once, always as a tuple."""
+    """Select several items, always as a tuple."""
     if len(places) == 1:
         (place,) = places
         return lambda known: (known[place],)

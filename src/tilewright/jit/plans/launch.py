@@ -1,7 +1,7 @@
-"""The operation that a call builds: launch checks now, tileiras in a worker, the launch later.
+"""The operation of a call on the cold path: launch checks first, the assembler in parallel.
 
-The front end has run and every check has passed when the operation exists; assembling starts in
-the background then and is waited for when the operation is submitted.
+When the operation exists, the front end has run and all launch checks hold. The assembler runs in
+the background, and the submission of the operation waits for it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["build_launch", "check_launch", "refuse_guarded"]
 
 
 def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
-    """Evaluate every launch check with the numbers of this call.
+    """Evaluate every launch check for this call.
 
-    Raises `LaunchError` for one that fails; False says that only guarded ones failed, so that the
-    variant with the check in the kernel has to run. Where no block runs, requirements are left.
+    Raises `LaunchError` for a failed check. False means that only guarded checks failed: the launch
+    needs the variant with these checks in the kernel. Without blocks only requirements are checked.
     """
     environment = LaunchEnvironment(binding)
     asked = [check for check in facts.launch_checks if binding.blocks or not check.needs_blocks]
@@ -43,7 +43,7 @@ def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
 
 
 def refuse_guarded(facts: LaunchFacts, binding: Binding) -> LaunchError:
-    """The refusal of a launch that would need a check in a kernel that allows none."""
+    """Refuse a launch that needs a check in a kernel with `deny_checks`."""
     environment = LaunchEnvironment(binding)
     check = next(c for c in facts.launch_checks if not c.holds(environment))
     return LaunchError(
@@ -52,7 +52,7 @@ def refuse_guarded(facts: LaunchFacts, binding: Binding) -> LaunchError:
     )
 
 
-# Keeps what was decided about a launch.
+# Caches the plan of a launch.
 Remember = Callable[[Plan], None]
 
 
@@ -62,7 +62,7 @@ def build_launch(
     result: tuple[Any, ...],
     remember: Remember | None = None,
 ) -> LaunchOp[tuple[Any, ...]]:
-    """The operation for one call; it holds its borrows from here on."""
+    """Build the operation of a call, which borrows its tensors."""
     facts, written = executable.facts, binding.written
     accesses = tuple(
         Access(tensor, _mode(facts, binding, name) if name in written else Mode.READ, name)
@@ -77,13 +77,13 @@ def build_launch(
 
 
 def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
-    """What happens to an output; where no block runs, its old contents stay."""
+    """The access mode of an output; without blocks its old contents stay."""
     is_whole = binding.blocks > 0 and output in facts.written_whole
     return Mode.WRITE if is_whole else Mode.UPDATE
 
 
 class KernelWork:
-    """One launch, waiting to be put on a stream."""
+    """The work of one launch on the cold path."""
 
     __slots__ = (
         "_binding", "_executable", "_functions", "_reader", "_remember", "_roles", "program",
@@ -112,14 +112,14 @@ class KernelWork:
         self._functions = tuple(program.function(entry, device) for entry in entries)
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
+        """Enqueue the launch; the device's lock is held and all memory is allocated."""
         self.repeated().enqueue(stream)
         if self._remember is not None:
             made = (self._executable, self._functions)
             self._remember(make_plan(*made, self._binding, self._roles))
 
     def repeated(self) -> RepeatedLaunch:
-        """This launch as a node of a graph. The bytes of all tensors are allocated."""
+        """This launch as the node of a graph; all memory is allocated."""
         binding = self._binding
         terms = (argument.term for argument in self._executable.facts.arguments)
         arguments = tuple(

@@ -1,7 +1,7 @@
-"""A call with operations among its arguments: checked as far as it can be, launched by their step.
+"""A call with operations among its arguments: a chain that runs them, and then launches.
 
-What is given as a value is bound now, so its kind, rank, dtype and device are refused at the call;
-dims, the grid and overlaps need all arguments and are checked when the operations have run.
+The other arguments are bound at the call, so a wrong kind, rank, dtype or device is refused there.
+Dims, the grid and overlaps need all arguments and are checked when the operations have run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["launch_later"]
 
-# Builds the launch for arguments that are all there.
+# Builds the launch when all arguments are values.
 Launch = Callable[[inspect.BoundArguments], DeviceOp[tuple[Any, ...]]]
 
 
 def launch_later(
     signature: Signature, call: inspect.BoundArguments, launch: Launch
 ) -> DeviceOp[tuple[Any, ...]]:
-    """The operation that runs those among the arguments, and then the kernel on their results."""
+    """Build the chain of the operations among the arguments and of the kernel on their results."""
     waiting = {name: v for name, v in call.arguments.items() if isinstance(v, DeviceOp)}
 
     def build(values: tuple[Any, ...]) -> DeviceOp[tuple[Any, ...]]:
@@ -43,7 +43,7 @@ def launch_later(
 def _check_known(
     signature: Signature, call: inspect.BoundArguments, waiting: dict[str, DeviceOp[Any]]
 ) -> None:
-    """Refuse what is wrong whatever the operations give."""
+    """Refuse arguments that are wrong for every result of the operations."""
     binding = Binding(signature)
     values: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.constants)
     bind_arguments(binding, (param for param in values if param.name not in waiting), call)
@@ -61,6 +61,6 @@ def _check_known(
 
 
 def _is_typed(binding: Binding, number: ScalarParam | GroupParam) -> bool:
-    """Whether its dtype does not wait for a tensor that an operation gives."""
+    """Whether the dtype is known without the results of the operations."""
     dtypes = (binding.dtype(leaf.dtype) for leaf in number.leaves())
     return not any(issubclass(dtype, AnyDType) for dtype in dtypes)

@@ -1,10 +1,10 @@
-"""The launches of one kernel that were made before, so that the next one like them is quick.
+"""The launch cache of one kernel: bound launches, plans and polymorphic plans.
 
-A *bound* launch is found by the addresses and specs of its tensors and by its scalars; function,
-grid and packed parameters are under one key. A *plan* is found by the specs alone; addresses and
-scalars are filled in. Otherwise the call is looked at whole. Tables decide nothing, they keep
-earlier decisions: a launch that was refused, warned of or made under other circumstances is not in
-them. They are bounded and keep no tensor alive.
+A *bound* launch is found by the addresses and specs of its tensors and by its scalars; its grid and
+packed parameters are fixed. A *plan* is found by the specs alone; addresses and scalars are filled
+in. A *polymorphic* plan fits calls that differ in extents. A miss takes the cold path. No table
+skips a refusal or a warning: a launch that was refused, warned about or intercepted is not in it.
+Tables are bounded and keep no tensor alive.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tilewright.runtime.order.borrow import uses_of
 
 __all__ = ["Launches"]
 
-_PLANNED = 128  # in each of two generations
+_PLANNED = 128  # plans of a kernel, in each of two generations
 
 
 _CUT = (HostPartition, PersistentPartition)
@@ -46,7 +46,7 @@ _OURS = frozenset({Tensor, HostPartition, PersistentPartition, bool, int, float,
 
 
 class Launches:
-    """What is remembered of the calls of one kernel with one set of hints."""
+    """The launch cache of one kernel with one set of hints."""
 
     __slots__ = ("_bound", "_like", "_parameters", "_plans", "_polymorphic", "_same", "call")
 
@@ -58,18 +58,18 @@ class Launches:
         nothing = Readers(None, _nothing, _nothing)
         known = CallTables(self._bound, self._plans, self._planned)
         readers = make_readers(signature, call, known) or nothing
-        # The kernel's `__call__`, which finds what was launched before, if anything can be found.
+        # `call` is the kernel's `__call__`, if there are readers for its parameters.
         self.call, self._same, self._like = readers
 
     def again(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LaunchOp[tuple[Any, ...]] | None:
-        """The operation for a call that was made before; None if somebody has to look at it."""
+        """Build the operation of a cached call; None for a miss."""
         if INTERCEPTED.get():
             return None
         try:
             found = self._same(*args, **kwargs)
-        except TypeError:  # the arguments do not fit
+        except TypeError:  # the arguments do not match the parameters
             return None
         if found is None:
             return self._adopted(grid, args, kwargs)
@@ -84,7 +84,7 @@ class Launches:
     def _stretched(
         self, grid: tuple[int, ...] | None, like: tuple[Any, ...], call: Call
     ) -> PlanLaunch | None:
-        """A plan for a call that differs from one that was made before in extents."""
+        """The plan of a call that differs from a planned one in extents alone."""
         polymorphic = self._polymorphic.find((grid, polymorphic_key(like)))
         if polymorphic is None:
             return None
@@ -98,14 +98,14 @@ class Launches:
     def _adopted(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> LaunchOp[tuple[Any, ...]] | None:
-        """The same for a call with arrays of other libraries, whose handles are always new."""
+        """Build the operation of a call with arrays of other libraries, whose handles are new."""
         given: dict[int, Any] = {}
         try:
             found = self._like(
                 *(_adopt(value, given) for value in args),
                 **{name: _adopt(value, given) for name, value in kwargs.items()},
             )
-        except LaunchError:  # an array that cannot be taken: the long way says which, and why
+        except LaunchError:  # a refused array; the cold path raises it with the argument's name
             return None
         if found is None or not given:
             return None
@@ -125,7 +125,7 @@ class Launches:
     def _planned(
         self, ready: PlanLaunch, same: tuple[Any, ...] | None, call: Call
     ) -> LaunchOp[tuple[Any, ...]] | None:
-        """The operation for a call like one that was made before; `same` is the key by handles."""
+        """Build the operation of a planned call; `same` is its address key."""
         tensors, scalars, _, apart, _ = call
         plan = ready.plan
         if INTERCEPTED.get() or not plan.captures.are_current():
@@ -150,7 +150,7 @@ class Launches:
     def key(
         self, grid: tuple[int, ...] | None, binding: Binding, call: inspect.BoundArguments
     ) -> tuple[Any, ...] | None:
-        """The key under which a plan for a call is kept; None if there is none."""
+        """The key of a call's plan; None for a call that must not be cached."""
         if INTERCEPTED.get():
             return None
         ours = {
@@ -162,10 +162,10 @@ class Launches:
         return None if found is None else (grid, found[0])
 
     def keep(self, key: tuple[Any, ...], binding: Binding, plan: Plan) -> None:
-        """Remember how a launch was made."""
+        """Cache the plan of a launch."""
         self._plans.put(key, PlanLaunch(plan))
         grid, like = key
-        if plan.blocks:  # where none runs, less is decided
+        if plan.blocks:  # without blocks fewer checks were evaluated
             self._polymorphic.put(
                 (grid, polymorphic_key(like)), PolymorphicPlan(plan, binding, self._parameters)
             )
@@ -176,11 +176,11 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 def _adopt(value: Any, given: dict[int, Any]) -> Any:
-    """A tensor on the memory of an array; `given` then has the array. Anything else as it is."""
+    """The wrapper of an array, which is added to `given`; any other object itself."""
     if type(value) in _OURS:
         return value
     tensor = wrapped(value)
-    if tensor is None or given.get(id(tensor), value) is not value:  # two arrays at one place
+    if tensor is None or given.get(id(tensor), value) is not value:  # two arrays with one wrapper
         tensor = as_tensor(value)
     if tensor is None or tensor is value:
         return value
@@ -189,20 +189,20 @@ def _adopt(value: Any, given: dict[int, Any]) -> Any:
 
 
 def _array_of(tensor: Tensor, given: dict[int, Any]) -> Any:
-    """The torch tensor that a wrapper stands for."""
+    """The torch tensor behind a wrapper."""
     storage: Any = tensor.storage
     return given.get(id(tensor)) if not storage.owns_bytes and not storage.is_counted else None
 
 
 def _may_be_bound(plan: Plan, tensors: tuple[Tensor, ...]) -> bool:
-    """Whether a launch at these addresses is the same every time."""
+    """Whether launches at these addresses have the same parameters every time."""
     if plan.facts.may_fail:
         return False
     return not any(tensor.storage.is_lazy for tensor in tensors)
 
 
 def _built(work: PlanLaunch | BoundLaunch, call: Call) -> LaunchOp[Any]:
-    """The operation for a launch."""
+    """Build the operation of a launch."""
     tensors, _, result, _, arrays = call
     uses = uses_of(tensors, work.roles)
     return LaunchOp().build(work, tensors, uses, result, arrays, depth=4)

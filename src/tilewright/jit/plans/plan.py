@@ -1,9 +1,9 @@
-"""Plans: everything that was decided about a launch, apart from where its tensors lie.
+"""Plans: all decisions about a launch except the addresses of its tensors.
 
-A plan holds for all calls with the same key (`call_reader`): tensors of equal specs, the same
-constants and tilings. Addresses, scalars and the launch checks that depend on those are left for
-each call. A *bound* launch is a plan for certain addresses, down to the packed parameters; it
-refers to no tensor.
+A plan is valid for all calls with its spec key (`call_reader`): tensors with equal specs, and equal
+constants and tilings. Each call fills in addresses and scalars, and evaluates the launch checks
+that depend on scalars. A *bound* launch is a plan with fixed addresses and scalars, whose
+parameters are packed; it refers to no tensor.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundLaunch", "Number", "Plan", "PlanLaunch", "make_plan"]
 
-# A number that is passed to a kernel.
+# An argument of a kernel function.
 Number = int | float
 _ADDRESSES = (BaseAddress, PointerArgument)
 
 
 class _Known(NamedTuple):
-    """What launch checks ask of a launch."""
+    """The values of a launch, as launch checks read them."""
 
     tensors: dict[str, Tensor]
     scalars: dict[str, Number]
@@ -56,7 +56,7 @@ class _Known(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One launch, for all tensors alike."""
+    """One launch, for all tensors with the same specs."""
 
     label: str
     device: Device
@@ -66,27 +66,27 @@ class Plan(NamedTuple):
     program: Future[Program]
     functions: tuple[KernelFunction, ...]
     grid: tuple[int, ...]
-    descending: tuple[int, ...]  # axes of the grid along which the last place comes first
+    descending: tuple[int, ...]  # grid axes that are traversed from their end
     blocks: int
-    template: tuple[Number | None, ...]  # the arguments; None is an address, a scalar or the record
+    template: tuple[Number | None, ...]  # arguments; None for an address, a scalar or the record
     addresses: tuple[Filled, ...]
-    scalars: tuple[tuple[int, int], ...]  # the same for scalars
+    scalars: tuple[tuple[int, int], ...]  # positions and numbers of scalars
     dtypes: tuple[type[DType], ...]  # of the scalars
-    checks: tuple[LaunchCheck, ...]  # those that other scalars may fail
+    checks: tuple[LaunchCheck, ...]  # those that depend on scalars
     names: tuple[str, ...]  # of the tensors
     scalar_names: tuple[str, ...]
-    is_wary: bool  # elements of an output may overlap each other
-    foreign: tuple[int, ...]  # the numbers of tensors that are arrays of other libraries
+    is_wary: bool  # elements of an output may overlap one another
+    foreign: tuple[int, ...]  # numbers of the tensors that are arrays of other libraries
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
-        """The scalars of a call; None if one does not fit its dtype."""
+        """Convert the scalars of a call; None if one does not fit its dtype."""
         try:
             return tuple(map(number_of, scalars, self.dtypes))
         except Unfit:
             return None
 
     def still_holds(self, tensors: tuple[Tensor, ...], numbers: tuple[Number, ...]) -> bool:
-        """Whether the launch checks that depend on scalars hold with these."""
+        """Whether the launch checks that depend on scalars hold for these."""
         checks = self.checks
         if not self.blocks:
             checks = tuple(check for check in checks if not check.needs_blocks)
@@ -100,7 +100,7 @@ class Plan(NamedTuple):
         grid: tuple[int, ...],
         blocks: int,
     ) -> bool:
-        """Whether launch checks hold with these numbers."""
+        """Whether launch checks hold for these tensors, scalars and grid."""
         scalars = dict(zip(self.scalar_names, numbers, strict=False))
         known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, grid, blocks)
         environment = LaunchEnvironment(known)
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
     def arguments(
         self, tensors: tuple[Handle, ...], numbers: tuple[Number, ...]
     ) -> tuple[Number | None, ...]:
-        """What is passed to the kernel; None is the record. All bytes are allocated."""
+        """The arguments of the kernel function; None for the record. All memory is allocated."""
         filled = list(self.template)
         for position, number in self.addresses:
             filled[position] = tensors[number].address
@@ -118,7 +118,7 @@ class Plan(NamedTuple):
         return tuple(filled)
 
     def new_reader(self) -> FailureReader | None:
-        """Who looks at the failure record of another launch, if the kernel can fail."""
+        """A reader with a new failure record; None if the kernel cannot fail."""
         if not self.facts.may_fail:
             return None
         record = self.device.new_record()
@@ -131,7 +131,7 @@ def make_plan(
     binding: Binding,
     roles: tuple[Role, ...],
 ) -> Plan:
-    """The plan of a launch that everything has been decided about."""
+    """The plan of a bound and checked call."""
     facts = executable.facts
     tensors = {name: number for number, name in enumerate(binding.tensors)}
     scalars = {param.name: number for number, param in enumerate(binding.signature.scalars)}
@@ -172,13 +172,8 @@ def _is_wary(tensor: Tensor, role: Role) -> bool:
     return role.mode.writes and not tensor.spec.is_disjoint
 
 
-def _foreign(binding: Binding) -> tuple[int, ...]:
-    tensors = enumerate(binding.tensors.values())
-    return tuple(number for number, tensor in tensors if not tensor.spec.is_owned)
-
-
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
-    """The launch checks that other scalars may fail."""
+    """The launch checks that depend on scalars."""
     return tuple(
         check
         for check in facts.launch_checks
@@ -201,19 +196,19 @@ class _PlanWork:
         self.plan = plan
 
     def compile(self) -> None:
-        """Nothing: that was done before."""
+        """Do nothing: a plan has a loaded program."""
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
-        """The program that it runs."""
+        """The program of the launch."""
         return (self.plan.program,)
 
     def let_go(self) -> None:
-        """Nothing is one operation's alone."""
+        """Do nothing: no state belongs to a single operation."""
 
 
 class PlanLaunch(_PlanWork):
-    """A plan for one call, or for all calls if they differ in nothing but the tensors."""
+    """The launch of a plan, for one call; for all calls if the kernel has no scalars or record."""
 
     __slots__ = ("_calls", "_is_first", "_reader", "is_plain", "is_whole", "launch", "numbers")
 
@@ -227,17 +222,17 @@ class PlanLaunch(_PlanWork):
     ) -> None:
         super().__init__(plan)
         self.launch = self._launch
-        # Whether addresses alone are left to be filled in.
+        # Whether only addresses are to be filled in.
         self.is_whole = not plan.facts.may_fail and (bool(numbers) or not plan.scalars)
         self._is_first = True
         is_wary = plan.is_wary or bool(plan.checks)
-        # The same, and nothing to check but that outputs have their memory to themselves.
+        # Whether, besides, the only check is that outputs share no memory.
         self.is_plain = self.is_whole and plan.captures.are_fixed and not is_wary
         self.check = self._reader = reader
-        self.numbers = numbers  # the scalars
+        self.numbers = numbers  # scalars
 
     def _launch(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
-        """Put the launch on a stream, with its parameters in a buffer that all launches share."""
+        """Enqueue the launch, with its parameters in a buffer shared by all launches."""
         if self._reader is not None:
             self.work_on(tensors).enqueue(stream)
             return
@@ -253,7 +248,7 @@ class PlanLaunch(_PlanWork):
             function.launch(stream, plan.blocks, arguments, memories)
 
     def _settle_down(self) -> None:
-        """Have parameters of its own, as it is not only for one launch."""
+        """Give the launch a parameter buffer of its own, at its second use."""
         plan = self.plan
         known = [0 if one is None else one for one in plan.template]
         for position, number in plan.scalars:
@@ -268,16 +263,16 @@ class PlanLaunch(_PlanWork):
             call(stream, tensors)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> _PlanNode:
-        """The launch as a node of a graph."""
+        """The launch as the node of a graph."""
         return _PlanNode(self.plan, self.numbers, self._reader, tensors)
 
     def let_go(self) -> None:
-        """Drop the record of this call: its outcome keeps it."""
+        """Drop the failure record of this call, which its outcome keeps."""
         self.check = self._reader = None
 
 
 class _PlanNode(NamedTuple):
-    """A plan for certain tensors, which may have no bytes yet."""
+    """A plan with its tensors, whose memory may not be allocated yet."""
 
     plan: Plan
     numbers: tuple[Number, ...]
@@ -285,11 +280,11 @@ class _PlanNode(NamedTuple):
     tensors: tuple[Handle, ...]
 
     def enqueue(self, stream: Stream) -> None:
-        """Put the launch on a stream. The device's lock is held and all bytes are allocated."""
+        """Enqueue the launch; the device's lock is held and all memory is allocated."""
         self.repeated().enqueue(stream)
 
     def repeated(self) -> RepeatedLaunch:
-        """This launch with its addresses. The bytes of all tensors are allocated."""
+        """The launch with its addresses; all memory is allocated."""
         plan = self.plan
         return RepeatedLaunch(
             plan.functions,
@@ -302,11 +297,11 @@ class _PlanNode(NamedTuple):
 
 
 class BoundLaunch(_PlanWork):
-    """A plan for certain addresses and numbers; it keeps no tensor alive."""
+    """A plan with fixed addresses and scalars; it keeps no tensor alive."""
 
     __slots__ = ("_arguments", "_calls", "captures", "launch")
 
-    captures: Captures | None  # None if none can change, so that it need not be asked
+    captures: Captures | None  # None if all are constant
     launch: ReadyCall
 
     def __init__(
@@ -314,7 +309,7 @@ class BoundLaunch(_PlanWork):
     ) -> None:
         super().__init__(plan)
         arguments = tuple([one for one in plan.arguments(tensors, numbers) if one is not None])
-        assert len(arguments) == len(plan.template), "a launch with a record is another every time"
+        assert len(arguments) == len(plan.template), "a launch with a failure record is never bound"
         self.captures = None if plan.captures.are_fixed else plan.captures
         self._arguments = arguments
         self._calls = tuple(one.prepare(plan.blocks, arguments) for one in plan.functions)
@@ -322,13 +317,13 @@ class BoundLaunch(_PlanWork):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """The scalars; 0 for one that the kernel does not use."""
+        """The scalars; 0 for a scalar that the kernel does not use."""
         passed = {number: self._arguments[position] for position, number in self.plan.scalars}
         return tuple(passed.get(number, 0) for number in range(len(self.plan.dtypes)))
 
     @property
     def is_current(self) -> bool:
-        """Whether everything outside the kernel is still what it was."""
+        """Whether the captures of the kernel are unchanged."""
         return self.captures is None or self.captures.are_current()
 
     def _launch_all(self, stream: Stream, tensors: tuple[Handle, ...]) -> None:
@@ -336,7 +331,7 @@ class BoundLaunch(_PlanWork):
             call(stream, tensors)
 
     def work_on(self, tensors: tuple[Handle, ...]) -> RepeatedLaunch:
-        """The launch as a node of a graph."""
+        """The launch as the node of a graph."""
         plan = self.plan
         memories = tuple(tensor.storage for tensor in tensors)
         return RepeatedLaunch(

@@ -1,9 +1,9 @@
-"""Plans for other extents: all that was decided for one launch, but for what extents decide.
+"""Polymorphic plans: one plan for all calls that differ in extents alone.
 
-Two calls are *kin* if they need the same specialisation: the same dtypes, tiles and constants, and
-extents and strides that the compiler knows the same of. Then the program is the same, and what is
-left is one generated function: do the dims agree, do the launch checks hold, what is passed. It
-refuses nothing: where it finds anything wrong the call is looked at as if it were the first.
+Calls with equal *polymorphic keys* have the same specialisation, and so the same program: dtypes,
+tiles and constants are equal, and so are the properties of extents and strides that the compiler
+uses. One generated function for each plan checks dims and launch checks, and computes the arguments
+of the kernel function. It refuses nothing: a call that fails a check takes the cold path.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 __all__ = ["PolymorphicPlan", "polymorphic_key"]
 
-# A stride, or an extent of stride one, counts by its lowest bit, if that is one of these.
+# Mask of the powers of two that tell divisors of strides and of contiguous extents apart.
 _BITS = 15
 
-# What is passed to a kernel in a launch with these tensors, grid and number of blocks; None for
-# what is known later. None at all if something is not as it has to be.
+# The arguments of a launch with these tensors, grid and number of blocks, with None for those that
+# are filled in later; None instead of the tuple if a check fails.
 Fit = Callable[[tuple[Tensor, ...], tuple[int, ...], int], tuple[Number | None, ...] | None]
 
 
 def polymorphic_key(like: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The key of a call, by what its tensors are like, without what extents decide."""
+    """The polymorphic key of a call: its spec key without the extents themselves."""
     return tuple([_KEYS[one.__class__](one) if one.__class__ in _KEYS else one for one in like])
 
 
 def _key_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
-    """All that a specialisation knows of a tensor."""
+    """The properties of a tensor that its specialisation depends on."""
     last = 0
     bits: list[Any] = []
     for extent, stride in zip(spec.shape, spec.strides, strict=True):
@@ -70,7 +70,7 @@ _KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 
 
 class PolymorphicPlan:
-    """A plan and how it changes with extents. Nothing of it depends on a tensor."""
+    """A plan and its generated function of extents; it refers to no tensor."""
 
     __slots__ = ("_constants", "_cut", "_fit", "_hints", "_is_plain", "_plan", "_signature")
 
@@ -87,7 +87,7 @@ class PolymorphicPlan:
     def plan_for(
         self, given: tuple[int, ...] | None, tensors: tuple[Tensor, ...], arguments: tuple[Any, ...]
     ) -> Plan | None:
-        """The plan for a call; None if somebody has to look at it."""
+        """The plan for a call; None if a check fails."""
         if self._fit is None:
             self._fit = _make_fit(self._plan, self._signature, self._constants)
         chosen = self._grid(given, tensors, arguments)
@@ -96,13 +96,13 @@ class PolymorphicPlan:
         grid, blocks = chosen
         template = self._fit(tensors, grid, blocks)
         if template is None or not blocks:
-            return None  # where no block runs, old contents stay
+            return None  # without blocks the accesses differ
         return self._plan._replace(grid=grid, blocks=blocks, template=template)
 
     def _grid(
         self, given: tuple[int, ...] | None, tensors: tuple[Tensor, ...], arguments: tuple[Any, ...]
     ) -> tuple[tuple[int, ...], int] | None:
-        """How many blocks run."""
+        """The grid and the number of blocks; None if the call has no valid grid."""
         if given is None and self._is_plain:
             found = common_grid([arguments[place] for _, place in self._cut])
             if found is not None:
@@ -112,10 +112,10 @@ class PolymorphicPlan:
         for param, place in self._cut:
             cut: HostPartition | PersistentPartition = arguments[place]
             if isinstance(param, MappedParam):
-                assert isinstance(cut, PersistentPartition), "what is kin is of one kind"
+                assert isinstance(cut, PersistentPartition), "equal keys have one type"
                 binding.walked[param.name] = cut
                 cut = cut.partition
-            assert isinstance(cut, HostPartition), "what is kin is of one kind"
+            assert isinstance(cut, HostPartition), "equal keys have one type"
             binding.partitions[param.name] = cut
         try:
             choose_grid(binding, given)
@@ -125,18 +125,18 @@ class PolymorphicPlan:
 
 
 def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fit:
-    """One function for all that extents decide."""
+    """Generate the function of extents of a plan."""
     numbers = {name: number for number, name in enumerate(plan.names)}
 
     def text_of(term: LaunchTerm) -> str:
         return _TEXTS[type(term)](term, numbers)
 
     rules = [*rules_for_extents(signature, constants, text_of)]
-    rules += [note.as_python(text_of) for note in plan.facts.padded]  # or the launch would warn
+    rules += [note.as_python(text_of) for note in plan.facts.padded]  # else it warns
     slow: list[LaunchCheck] = []
     for check in plan.facts.launch_checks:
         if check in plan.checks:
-            continue  # evaluated with the scalars, every time
+            continue  # evaluated for every call, with its scalars
         text = check.as_python(text_of)
         if text is None:
             slow.append(check)
@@ -164,7 +164,7 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
 
 
 def _passed(term: LaunchTerm, text_of: Callable[[LaunchTerm], str]) -> str:
-    """An argument as text; None is filled in later."""
+    """The expression of an argument; None for one that is filled in later."""
     return text_of(term) if type(term) in _TEXTS else "None"
 
 

@@ -1,4 +1,4 @@
-"""A bounded table that forgets what was not used for long."""
+"""A bounded table with eviction by generations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Kept = TypeVar("Kept")
 
 
 class BoundedTable(Generic[Kept]):
-    """Two generations: when the young one is full it becomes the old one, and that is forgotten.
+    """A table of two generations: a full young generation replaces the old one, which is dropped.
 
-    A look-up costs no more than that of a dictionary. Threads may lose each other's entries, never
-    find wrong ones, nor any that was there before all was forgotten.
+    A look-up in the young generation is that of a dictionary. Concurrent threads may lose entries,
+    but never find a wrong one, nor one from before `clear`.
     """
 
     __slots__ = ("_old", "_size", "_times_cleared", "get", "young")
@@ -23,12 +23,12 @@ class BoundedTable(Generic[Kept]):
         self._size = size
         self._times_cleared = 0
         self._old: dict[Hashable, Kept] = {}
-        # What was used lately. Whoever puts something here without a call lets it `age` in time.
+        # The young generation. Generated code inserts into it, and calls `age` when it is full.
         self.young: dict[Hashable, Kept] = {}
-        self.get = self.young.get  # None for anything else
+        self.get = self.young.get  # finds recently used entries
 
     def find(self, key: Hashable) -> Kept | None:
-        """An entry of either generation; an old one is young again."""
+        """Find an entry of either generation; an old one moves to the young generation."""
         found = self.young.get(key)
         if found is None:
             times = self._times_cleared
@@ -40,13 +40,13 @@ class BoundedTable(Generic[Kept]):
         return found
 
     def put(self, key: Hashable, kept: Kept) -> None:
-        """Keep an entry, in place of another with the same key."""
+        """Insert or replace an entry."""
         if len(self.young) >= self._size:
             self.age()
         self.young[key] = kept
 
     def age(self) -> None:
-        """Begin another generation."""
+        """Start a new young generation."""
         times = self._times_cleared
         self._old = self.young.copy()
         if times != self._times_cleared:
@@ -54,8 +54,8 @@ class BoundedTable(Generic[Kept]):
         self.young.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
-        self._times_cleared += 1  # first: who is about to keep something finds out
+        """Drop all entries."""
+        self._times_cleared += 1  # first: a concurrent `find` or `age` drops its copies
         self._old = {}
         self.young.clear()
 

@@ -1,8 +1,8 @@
 """`tw.torch_op`: a kernel as an operator of torch, so that `torch.compile` sees a single call.
 
-torch gets a schema made from the kernel's signature, an implementation that launches on torch's own
-stream, and one for tensors without memory, by which the compiler learns the shapes. Autograd knows
-nothing of the operator until it is told with the operator's `register_autograd`.
+The operator has a schema derived from the kernel's signature, an implementation that launches on
+torch's current stream, and a fake implementation, which gives the compiler the shapes. A gradient
+is registered with the operator's `register_autograd`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["Cut", "Launchable", "torch_op"]
 
-# Kinds of parameters that can be passed by name.
+# Kinds of parameters that have a keyword.
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 
-# How an output is cut: its tile, or a function of the tensor that gives the whole partition.
+# The tiling of an output: its tile, or a function from the tensor to the partition.
 Cut = int | tuple[int | None, ...] | Callable[[Any], Any]
 
 
 class Launchable(Protocol):
-    """A kernel, as far as an operator needs it."""
+    """The interface of a kernel for an operator."""
 
     __name__: str
     signature: Signature
@@ -72,8 +72,8 @@ def torch_op(
     names, and otherwise by position. Keyword-only parameters, as constants are, come by name, and
     it may leave them out.
 
-    On the CPU what fails in the kernel is raised by the call. A GPU is not waited for: the failure
-    reaches whoever uses the tensors next in a launch, or calls `tw.synchronize()`.
+    On the CPU the call raises a failure of the kernel. On a GPU the call does not wait: the next
+    launch that uses the tensors raises the failure, or `tw.synchronize()`.
     """
     if not isinstance(getattr(kernel, "signature", None), Signature):
         raise LaunchError(
@@ -113,11 +113,11 @@ class _Operator:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The names of the outputs, in order."""
+        """Names of the outputs, in the order of the signature."""
         return tuple(param.name for param in self.kernel.signature.outputs)
 
     def check(self) -> None:
-        """Every output is cut, and everything else can be passed through torch."""
+        """Check that every output has a tile, and that torch can pass every other argument."""
         signature = self.kernel.signature
         cut = {param.name for param in signature.cut_outputs}
         if cut != self.tiles.keys():
@@ -141,7 +141,7 @@ class _Operator:
             _ = self._passing
 
     def schema(self) -> str:
-        """The operator's signature as torch writes it."""
+        """The operator's schema."""
         parts: list[str] = []
         has_default = False
         for param in self.kernel.signature.params:
@@ -150,7 +150,7 @@ class _Operator:
             mark = f"({chr(97 + len(parts))}!)" if param.name in self.written else ""
             named = self._named(param.name)
             if has_default and "=" not in named and "*" not in parts:
-                parts.append("*")  # behind a default torch takes the others by name alone
+                parts.append("*")  # torch has only keyword parameters behind a default
             has_default |= "=" in named
             parts.append(f"{_TYPES[type(param)](param)}{mark}{named}")
         made = ["Tensor"] * len(self._made)
@@ -158,7 +158,7 @@ class _Operator:
         return f"({', '.join(parts)}) -> {results}"
 
     def _named(self, name: str) -> str:
-        """A parameter behind its type, with its default; None stands for one torch cannot write."""
+        """A parameter of the schema with its default; None replaces a default of another type."""
         if name not in self.defaults:
             return f"? {name}=None" if name in self._extents else f" {name}"
         value = self.defaults[name]
@@ -167,12 +167,12 @@ class _Operator:
 
     @property
     def _made(self) -> tuple[str, ...]:
-        """The names of the outputs that a call does not give."""
+        """Names of the outputs that the operator makes."""
         return self.written if self.outputs is not None else ()
 
     @cached_property
     def _extents(self) -> dict[str, tuple[str, int]]:
-        """The constants that a call may leave out, with the tensor and axis of that extent."""
+        """The inferable constants, each with the parameter and axis of its extent."""
         signature = self.kernel.signature
         known = inferable(signature, call_signature(self.kernel))
         return {
@@ -182,12 +182,12 @@ class _Operator:
         }
 
     def write(self, *args: Any, **kwargs: Any) -> None:
-        """Run the kernel on the tensors that are given."""
+        """Run the kernel on given outputs."""
         names = [param.name for param in self.kernel.signature.params]
         self._launch(self._complete(names, args, kwargs))
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the outputs, run the kernel, and give them."""
+        """Make the outputs, run the kernel, and return them."""
         made = self.new_outputs(*args, **kwargs)
         outputs = made if isinstance(made, tuple) else (made,)
         given = self._complete(self._others, args, kwargs)
@@ -196,13 +196,13 @@ class _Operator:
 
     @property
     def _others(self) -> list[str]:
-        """The names of all parameters but the outputs, in order."""
+        """Names of all parameters but the outputs, in order."""
         return [p.name for p in self.kernel.signature.params if p.name not in self.written]
 
     def _complete(
         self, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        """All parameters by name: torch leaves out those that have their default."""
+        """All arguments by name; torch omits those with their default."""
         passed = {**dict(zip(names, args, strict=False)), **kwargs}
         given = self.defaults | {k: value for k, value in passed.items() if value is not None}
         for name, (tensor, axis) in self._extents.items():
@@ -219,7 +219,7 @@ class _Operator:
         return tensor.shape[axis]
 
     def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs, as `outputs=` makes them: a tensor, or a tuple of several."""
+        """The result of `outputs=`: a tensor, or a tuple of several."""
         assert self.outputs is not None, "an operator that makes its outputs knows how"
         by_position, by_name = self._passing
         values = self._complete(self._others, args, kwargs)
@@ -239,14 +239,14 @@ class _Operator:
 
     @cached_property
     def _passing(self) -> tuple[list[str], list[str]]:
-        """The parameters that `outputs=` gets by position, and those that it gets by name."""
+        """The positional and the keyword parameters of `outputs=`."""
         parameters = call_signature(self.kernel).parameters
         keywords = [n for n in self._others if parameters[n].kind is Parameter.KEYWORD_ONLY]
         places = [name for name in self._others if name not in keywords]
         assert self.outputs is not None, "an operator that makes its outputs knows how"
         try:
             signature = call_signature(self.outputs)
-        except (TypeError, ValueError):  # a function in C, which says nothing of itself
+        except (TypeError, ValueError):  # a C function without a signature
             return places, []
         kinds = {p.name: p.kind for p in signature.parameters.values()}
         if Parameter.VAR_KEYWORD not in kinds.values():
@@ -267,13 +267,13 @@ class _Operator:
 
     def _launch(self, arguments: dict[str, Any]) -> None:
         torch = load_torch()
-        with torch.no_grad():  # what torch knows of gradients lies above this
+        with torch.no_grad():  # autograd is above this level of dispatch
             for name, cut in self.tiles.items():
                 arguments[name] = _cut(arguments[name], cut)
             operation = self.kernel(**arguments)
             operation.submit()
             if operation.device.kind == "cpu":
-                operation.sync()  # the rest of torch runs on the host at once
+                operation.sync()  # torch runs CPU operators synchronously
 
 
 def _cut(tensor: Any, cut: Cut) -> Any:
@@ -283,7 +283,7 @@ def _cut(tensor: Any, cut: Cut) -> Any:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What an operator without results gives for tensors without memory."""
+    """The fake implementation of an operator without results."""
 
 
 def _defaults(kernel: Launchable) -> dict[str, Any]:
