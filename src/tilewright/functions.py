@@ -6,14 +6,14 @@
         return softmax_rows(z.partition(1, None), x).giving(z)
 
 Such a function may depend on the specs of its tensors (dtype, shape, strides, alignment, device),
-on its other arguments and on tuned configurations, and on nothing else. Then the launches that a
-call came to are those of every call like it. They are found in the function cache, and the function
-itself does not run. Everything that changes what it would do is looked at, or has emptied the
-cache: other contexts, other records, outputs that overlap, globals of the kernel.
+on its other arguments and on tuned configurations, and on nothing else. Calls with equal keys then
+have the same launches. The function cache keeps them, and a hit does not run the function. Context
+flags, overlaps of outputs and captures of the kernels are checked at every hit, and a change of the
+records empties the cache.
 
 An argument may be an operation, as in a call of a kernel: it runs first, and its result is the
-argument. It may also be an array of another library, which is read or written where it lies; as a
-result it is given back itself.
+argument. An argument may be an array of another library, which is read or written in place, and is
+itself the result where its tensor would be.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TEXT = """def {name}({parameters}):
                 return _operation
     return _calls.look(_like, _tensors, _arrays, ({all}))
 """
-# An argument that is no tensor of ours may be one of torch's, which has a wrapper.
+# An argument that is no `Tensor` may be a torch tensor, which has a wrapper.
 _HANDLE = """
         {handle} = {name} if {name}.__class__ in _own else _wrapper({name})"""
 
@@ -88,7 +88,7 @@ def function(body: F) -> F:
 
 
 class _Calls:
-    """The calls of one function."""
+    """The function cache of one function."""
 
     def __init__(self, body: FunctionType) -> None:
         self._body = body
@@ -114,7 +114,7 @@ class _Calls:
     def look(
         self, like: Any, tensors: Tensors, arrays: tuple[Any, ...], values: tuple[Any, ...]
     ) -> DeviceOp[Any]:
-        """A call that the fast path has not found: by another entry, or by the function itself."""
+        """Build the operation of a call that the generated code has not found, or run the body."""
         version, alike = CONFIG_CACHES.version, aliases(tensors)
         key = like if alike == tuple(range(len(tensors))) else (like, alike)
         if alike is not None and not _is_intercepted():
@@ -131,7 +131,7 @@ class _Calls:
             tensors = tuple([t if a is None else replaced.tensor(a) for t, a in pairs])
         made = self._call(self._body, given)
         if self._entries.find(key) is None:
-            self._entries.put(key, FIRST_HIT)  # most numbers that change are never seen again
+            self._entries.put(key, FIRST_HIT)  # most keys with changing numbers have no second hit
         elif alike is not None and not _is_intercepted():
             found = find_entry(made, tensors, alike)
             if found is None:
@@ -146,7 +146,7 @@ class _Calls:
                 self._entries.put(key, entry)
 
     def other(self, values: tuple[Any, ...]) -> DeviceOp[Any]:
-        """A call with another argument: an array of any library, an operation, or a mistake."""
+        """Handle a call with other arguments: arrays of any library, operations, or wrong types."""
         given = self._given(values)
         replaced = _Replaced()
         taken = {name: self._taken(name, value, replaced) for name, value in given.items()}
@@ -168,7 +168,7 @@ class _Calls:
         return {one.name: value for one, value in pairs if value is not one.default}
 
     def _taken(self, name: str, value: Any, replaced: _Replaced) -> Any:
-        """A tensor in the place of an array, if the parameter is one."""
+        """Replace an array by its tensor, if the parameter is a tensor."""
         width = self._kinds[name].tensors
         if not width or isinstance(value, (Tensor, DeviceOp)):
             return value
@@ -183,7 +183,7 @@ class _Calls:
         return function(*whole.args, **whole.kwargs)
 
     def _compiled(self) -> Callable[..., Any]:
-        """The function that users call, with the parameters of the one that was written."""
+        """Generate the public function, with the parameters of the body."""
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
             "_Entry": Entry, "_Tensor": Tensor, "_calls": self, "_device": current_device,
@@ -199,7 +199,7 @@ class _Calls:
         return result
 
     def _text(self) -> str:
-        """The function as Python text."""
+        """The source of the generated function."""
         parameters = self._signature.parameters
         bare = [
             p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
@@ -234,7 +234,7 @@ class _Calls:
 
 
 class _Replaced:
-    """Tensors that stand for arrays of other libraries in a call."""
+    """The tensors of a call in place of arrays of other libraries."""
 
     def __init__(self) -> None:
         self._tensors: dict[int, Any] = {}  # by the identity of the array
@@ -244,7 +244,7 @@ class _Replaced:
         return bool(self._arrays)
 
     def tensor(self, value: Any) -> Any:
-        """The tensor for an array, the same each time; anything else as it is."""
+        """The tensor of an array, one for each array; any other object itself."""
         if isinstance(value, tuple):
             return tuple(map(self.tensor, value))
         if isinstance(value, (Tensor, DeviceOp)) or not is_array(value):
@@ -256,7 +256,7 @@ class _Replaced:
         return found
 
     def given_back(self, operation: DeviceOp[Any]) -> DeviceOp[Any]:
-        """The operation, which gives arrays where its result has their tensors."""
+        """Replace tensors by their arrays in the result of the operation."""
         return operation.map(self._result) if self._arrays else operation
 
     def _result(self, result: Any) -> Any:
@@ -269,10 +269,10 @@ _OWN = frozenset({Tensor, *_PLAIN})
 
 
 def _wrapper(value: Any) -> Any:
-    """The wrapper of a torch tensor; anything else, or one that cannot be taken, as it is."""
+    """The wrapper of a torch tensor; any other object, and a refused tensor, itself."""
     try:
         found = wrapped(value)
-    except LaunchError:  # the long way says why
+    except LaunchError:  # the cold path raises it again, with the argument's name
         return value
     return value if found is None else found
 
@@ -322,7 +322,7 @@ def _width(hint: Any) -> int:
 
 
 def _kinds(tensors: dict[str, _ParameterKind], names: dict[str, str], plain: str) -> str:
-    """That all arguments are what their annotations say, as Python text."""
+    """The condition that all arguments match their annotations."""
     return " and ".join([*(_is_of_kind(names[n], kind) for n, kind in tensors.items()), plain])
 
 
@@ -335,7 +335,7 @@ def _each(
 
 
 def _is_of_kind(name: str, kind: _ParameterKind) -> str:
-    """That an argument is what its annotation says, as Python text."""
+    """The condition that an argument matches its annotation."""
     if kind.tensors > 1:
         items = [f"{name}[{item}].__class__ is _Tensor" for item in range(kind.tensors)]
         whole = [f"{name}.__class__ is _tuple", f"_len({name}) == {kind.tensors}", *items]
@@ -348,14 +348,14 @@ def _is_of_kind(name: str, kind: _ParameterKind) -> str:
 
 
 def _tensors(name: str, kind: _ParameterKind) -> list[str]:
-    """The tensors of an argument; None in place of one that is not there."""
+    """The tensors of an argument; None for an omitted one."""
     if kind.tensors > 1:
         return [f"None if {name} is None else {name}[{item}]" for item in range(kind.tensors)]
     return [f"{name} if {name}.__class__ is _Tensor else None" if kind.is_mixed else name]
 
 
 def _arrays(name: str, kind: _ParameterKind) -> list[str]:
-    """The torch tensor that a wrapper stands for; None for any other tensor."""
+    """The torch tensor behind a wrapper; None for other tensors."""
     if kind.tensors > 1:
         return ["None"] * kind.tensors
     return [f"None if {name}.__class__ in _own else {name}"]

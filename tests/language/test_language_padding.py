@@ -377,7 +377,7 @@ def test_every_launch_that_has_padding_warns_whichever_came_before():
             sums(z[n].partition(2), x[n]).sync()
         return bool(caught)
 
-    # Launches are planned, prepared for the same handles, and stretched to other extents.
+    # Launches are planned, bound to the same handles, and fitted to other extents.
     for n in (8, 8, 8, 16, 16, 24, 7, 7, 7, 8, 13, 7, 16, 16):
         assert warns(n) == (n % 8 != 0), n
 

@@ -192,7 +192,7 @@ def grouped(z: Mut[f32, BM, BN], x: Ref[f32, M, N]) -> None:
 @pytest.mark.parametrize("size", [0, 8])
 def test_a_requirement_holds_for_launches_without_a_block_too(size):
     z, ones, odd = tw.zeros((size,), f32), tw.ones((8,), f32), tw.ones((7,), f32)
-    for _ in range(3):  # cold, planned, prepared
+    for _ in range(3):  # cold, planned, bound
         demanding(z.partition(4), ones, 2).sync()
         with pytest.raises(tw.LaunchError, match=r"the kernel requires `n > 0` \(n = 0\)"):
             demanding(z.partition(4), ones, 0)

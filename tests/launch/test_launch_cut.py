@@ -89,7 +89,7 @@ def test_the_last_axis_of_a_product_is_that_of_the_second_factor():
 
 
 def test_every_way_to_a_launch_compares():
-    """Cold, planned, prepared and fitted ones; a refusal spoils none of them."""
+    """Cold, planned, bound and polymorphic launches; a refusal spoils none of them."""
     for size in (64, 64, 96):
         z, x = pair(size)
         for _ in range(3):

@@ -144,7 +144,7 @@ def picked(x, number):
 
 @pytest.mark.parametrize("said", [0, 1, 3, 99, -1, 1 << 40])
 def test_the_number_that_is_stored_is_checked_and_passed(x, said):
-    for _ in range(4):  # cold, planned, prepared
+    for _ in range(4):  # cold, planned, bound
         assert picked(x, 2) == 8
         assert picked(x, liar(2, said)) == 8
         assert picked(x, said % 4) == 4 * (said % 4)

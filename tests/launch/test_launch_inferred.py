@@ -35,7 +35,7 @@ def rows(columns, count=6):
 def test_the_extent_is_the_constant():
     for columns in (4, 8, 4, 8):
         z, x = rows(columns)
-        for _ in range(3):  # cold, planned, prepared
+        for _ in range(3):  # cold, planned, bound
             result = totals(z.partition(4), x).sync()
             assert (z.numpy() == columns).all()
             assert result[2:] == (columns, 1)

@@ -60,7 +60,7 @@ class _Flight(Generic[Made]):
 
     def result(self) -> Made:
         """The finished entry."""
-        assert self.made is not None, "it is under way, or came to nothing"
+        assert self.made is not None, "the entry is in the making, or has failed"
         return self.made[0]
 
 

@@ -215,8 +215,8 @@ _OWN_NAMES = frozenset(
 class CallTables(NamedTuple):
     """The tables in which a call is looked up."""
 
-    prepared: BoundedTable[Any]  # by address key
-    planned: BoundedTable[Any]  # by the given grid and the spec key
+    bound: BoundedTable[Any]  # by address key
+    plans: BoundedTable[Any]  # by the given grid and the spec key
     plan: Callable[..., Any]  # builds an operation from a plan
 
 
@@ -365,8 +365,8 @@ def _compile_call(
         named=_tuple(named),
         keywords=f"{{{', '.join(f'{name!r}: {name}' for name in keywords)}}}",
     )
-    names = {"_table": known.prepared, "_plans": known.planned, "_plan": known.plan}
-    names |= {"_young": known.prepared.young, "_age": known.prepared.age}
+    names = {"_table": known.bound, "_plans": known.plans, "_plan": known.plan}
+    names |= {"_young": known.bound.young, "_age": known.bound.age}
     made: Any = _compiled(text, "__call__", names)
     made.__defaults__ = (_MISSING,) * len(named)
     defaults = {name: call.parameters[name].default for name in keywords}
