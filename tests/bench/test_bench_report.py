@@ -101,8 +101,8 @@ def test_profiles_stand_below_what_misses_its_target(tmp_path, monkeypatch):
 def test_host_times_stand_below_launches_that_miss_their_target(tmp_path, monkeypatch):
     monkeypatch.setattr(report_page, "ROOT", tmp_path)
     made = Report("host_path", "Host", tmp_path / "host_path.json")
-    made.figure("host_path", name="bound", device="null", microseconds=2.5)
-    made.figure("host_path", name="bound", device="cuda", microseconds=6.5)
+    made.figure("host_path", name="prepared", device="null", microseconds=2.5)
+    made.figure("host_path", name="prepared", device="cuda", microseconds=6.5)
     what = launch_rates.target_name(launch_rates.OURS)
     made.target(Target(what, Bound.AT_MOST, 2.0, 2.7, "us"))
     page = report_page.page(report_page.read_reports(tmp_path), {})

@@ -303,8 +303,8 @@ def test_a_kernel_with_nothing_to_cut_is_refused():
         (lambda z, x, y: gemm(z, x, y, z), "gemm(z, x, y, BK, ADD): too many positional arguments"),
         (
             lambda z, x, y: gemm(z.partition(8, 8), x, y),
-            "`z` of kernel `gemm` is given as Partition: an autotuned kernel takes whole tensors "
-            "and cuts them itself",
+            "`z` of kernel `gemm` is given as HostPartition: an autotuned kernel takes whole "
+            "tensors and cuts them itself",
         ),
         (
             lambda z, x, y: gemm(z, x),
