@@ -212,6 +212,7 @@ class PlanLaunch(_PlanWork):
 
     __slots__ = ("_calls", "_is_first", "_reader", "is_plain", "is_whole", "launch", "numbers")
 
+    check: Check | None
     launch: ReadyCall
 
     def __init__(

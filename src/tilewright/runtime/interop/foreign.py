@@ -94,6 +94,7 @@ class ForeignStorage(Storage):
 
     __slots__ = ("first", "origin", "producer")
 
+    timeline: Timeline  # a group of ranges
     owns_bytes = False
     is_counted = True  # it keeps its array
     address = 0

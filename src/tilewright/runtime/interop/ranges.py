@@ -21,7 +21,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.deferred import Postponed
-from tilewright.runtime.order.timeline import Timeline
+from tilewright.runtime.order.timeline import Borrows, Timeline
 
 __all__ = ["MANY_LEFT", "RANGES", "Group", "Left", "Owner", "RangeMember", "leave"]
 
@@ -106,7 +106,7 @@ class Group(Timeline):
     def end(self) -> None:
         """Drop all uses: the next build with a wrapper of this group joins another one."""
         self.is_ended = True
-        self.held, self.stream = [], None
+        self.held, self.stream = Borrows(), None
         self._keep([])
         self.members.clear()
 

@@ -192,7 +192,7 @@ class LaunchOp(SingleOp[T]):
         if chosen is None and work.foreign:
             self.check_built()
             chosen = next(iter(self._library_streams()), None)
-        if chosen.__class__ is not Stream or chosen.device is not device:
+        if chosen is None or chosen.__class__ is not Stream or chosen.device is not device:
             self.check_built()
             chosen = self.choose_stream(stream)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import CodeType
 from typing import Any, Protocol
@@ -38,8 +39,12 @@ class LaunchWork(Protocol):
     check: Check | None  # gives its failure once it has ended; None if it cannot fail
     is_compiled: bool
 
-    def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
-        """Put the work on a stream. The device's lock is held and all storages are allocated."""
+    @property
+    def launch(self) -> Callable[..., None]:
+        """Puts the work for some tensors on a stream, both of which it takes.
+
+        The device's lock is held and all storages are allocated.
+        """
 
     def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
         """The work as a node of a graph."""

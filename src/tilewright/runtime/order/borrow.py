@@ -152,6 +152,10 @@ class Borrow:
                 return Conflict(self, self.work.roles[number].name, use.writes)
         return None
 
+    def writes_to(self, timeline: Timeline) -> bool:
+        """Whether one of its uses of a timeline writes."""
+        return any(use.writes and use.timeline.last() is timeline for use in self.uses)
+
     def holds(self, region: Region) -> bool:
         """Whether a use has this region; an empty region counts."""
         return any(use.region is region for use in self.uses)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.graphs.access import TimelineAccess
     from tilewright.runtime.order.borrow import Borrow, Holder
 
-__all__ = ["MANY_USES", "Conflict", "Timeline", "Use"]
+__all__ = ["MANY_USES", "Borrows", "Conflict", "Timeline", "Use"]
 
 # Uses of one timeline that are kept apart; a longer list on a sole stream is merged into two.
 MANY_USES = 1024
@@ -43,7 +43,7 @@ class Use(Fence):
         self.writes = writes
         self.stream = _NOWHERE
         self.count = 0
-        self.outcome = None
+        self.outcome: Outcome | None = None
 
     def copy(self) -> Use:
         """The same use for another handle."""
@@ -60,6 +60,31 @@ class Conflict(NamedTuple):
     writes: bool
 
 
+class Borrows:
+    """The borrows of several built operations on one timeline, in order."""
+
+    __slots__ = ("readers", "writers")
+
+    def __init__(self) -> None:
+        self.readers: dict[Borrow, None] = {}
+        self.writers: dict[Borrow, None] = {}  # these may read as well
+
+    def add(self, borrow: Borrow, *, writes: bool) -> None:
+        """Add a borrow, once."""
+        (self.writers if writes else self.readers)[borrow] = None
+
+    def remove(self, borrow: Borrow) -> bool:
+        """Take a borrow off; False if it is not there."""
+        if borrow in self.readers or borrow in self.writers:
+            self.readers.pop(borrow, None)
+            self.writers.pop(borrow, None)
+            return True
+        return False
+
+    def __len__(self) -> int:
+        return len(self.readers) + len(self.writers)
+
+
 class Timeline:
     """The uses of some bytes, and the borrows of built operations."""
 
@@ -70,8 +95,8 @@ class Timeline:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.uses: list[Use] = []
-        # None if no built operation and no graph uses the bytes; a list if several may.
-        self.held: Borrow | list[Borrow] | None = None
+        # None if no built operation and no graph uses the bytes; all of them if several may.
+        self.held: Borrow | Borrows | None = None
         self.stream: Stream | None = None  # the sole stream
         self.graphs: list[TimelineAccess] = []
         self.heir: Timeline | None = None  # the timeline that this one has been merged into
@@ -84,37 +109,43 @@ class Timeline:
         held = self.held
         if held is None:
             return ()
-        return tuple(held) if isinstance(held, list) else (held,)
+        return (*held.writers, *held.readers) if isinstance(held, Borrows) else (held,)
 
     def hold(self, borrow: Borrow) -> None:
         """Add a borrow."""
         held = self.held
         if held is None:
             self.held = borrow
-        elif isinstance(held, list):
-            if borrow not in held:
-                held.append(borrow)
+        elif isinstance(held, Borrows):
+            held.add(borrow, writes=borrow.writes_to(self))
         elif held is not borrow:
-            self.held = [held, borrow]
+            both = Borrows()
+            for one in (held, borrow):
+                both.add(one, writes=one.writes_to(self))
+            self.held = both
 
     def release(self, borrow: Borrow) -> None:
-        """Remove a borrow, if it is listed."""
+        """Take a borrow off, if it is there."""
         held = self.held
         if held is borrow:
             self.held = None
-        elif isinstance(held, list) and borrow in held:
-            rest = [one for one in held if one is not borrow]
-            self.held = rest if rest or self.graphs or self.heir is not None else None
+        elif isinstance(held, Borrows):
+            is_last = held.remove(borrow) and not held
+            if is_last and not self.graphs and self.heir is None:
+                self.held = None
 
     def conflict(
         self, region: Region, *, writes: bool, by: Borrow | None = None
     ) -> Conflict | None:
-        """A built replay, or a borrow other than `by`, that conflicts with a use."""
+        """A borrow or a built replay that conflicts with a new use; `by` itself is left out."""
         for access in self.graphs:
             found = access.held_against(region, writes=writes)
             if found is not None:
                 return found
-        for borrow in self.borrows():
+        held = self.held
+        # Readers conflict with writers alone, and there may be very many of them.
+        some = held.writers if isinstance(held, Borrows) and not writes else self.borrows()
+        for borrow in some:
             if borrow is not by:
                 found = borrow.held_against(self, region, writes=writes)
                 if found is not None:
@@ -127,7 +158,7 @@ class Timeline:
         """Add a graph, whose replays are recorded when a use is next ordered."""
         self.catch_up()
         self.stream = None
-        self.held = [*self.borrows()]
+        self.held = self._held_by(self.borrows())
         self.graphs.append(access)
 
     def leave_graph(self, access: TimelineAccess) -> None:
@@ -317,10 +348,16 @@ class Timeline:
             use.timeline = self
         self.graphs += other.graphs
         borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
-        self.held = borrows if borrows or self.graphs else None
+        self.held = self._held_by(borrows) if borrows or self.graphs else None
         other.heir = self
-        other.held, other.stream = [], None  # handles that still refer to it follow `heir`
+        other.held, other.stream = Borrows(), None  # handles that still refer to it follow `heir`
         other.uses, other.graphs = [], []
+
+    def _held_by(self, borrows: Iterable[Borrow]) -> Borrows:
+        made = Borrows()
+        for borrow in borrows:
+            made.add(borrow, writes=borrow.writes_to(self))
+        return made
 
     def last(self) -> Timeline:
         """This timeline, or the one at the end of its chain of heirs."""
