@@ -187,11 +187,8 @@ class LaunchOp(SingleOp[T]):
         """Hand the operation to a stream (by default the current one) without waiting."""
         device, work = self.device, self._work
         chosen = stream if stream is not None else self._chosen
-        if chosen is None and not work.foreign and not device.current.said:
-            chosen = device.default
-        if chosen is None and work.foreign:
-            self.check_built()
-            chosen = next(iter(self._library_streams()), None)
+        if chosen is None and not work.foreign:
+            chosen = device.stream if device.current.said else device.default
         if chosen is None or chosen.__class__ is not Stream or chosen.device is not device:
             self.check_built()
             chosen = self.choose_stream(stream)
@@ -308,7 +305,7 @@ class LaunchOp(SingleOp[T]):
             return
         elif INTERCEPTED.said and block_is_open():
             self._refuse_recorded()
-        theirs = self._library_streams()
+        theirs = self.library_streams_used()
         if theirs and theirs != (stream,):
             with in_their_order(stream, theirs):
                 self._run_foreign(stream)
@@ -321,7 +318,7 @@ class LaunchOp(SingleOp[T]):
         for number in foreign:
             if self._array(number) is None or not tensors:
                 return False
-        if not tensors or self._library_streams() != (stream,):
+        if not tensors or self.library_streams_used() != (stream,):
             return False
         if not stream.is_plain and stream.queue.is_capturing():
             return False
@@ -342,7 +339,7 @@ class LaunchOp(SingleOp[T]):
         """The torch tensor behind a wrapper; None for any other tensor."""
         return self._arrays[number] if self._arrays else None
 
-    def _library_streams(self) -> tuple[Stream, ...]:
+    def library_streams_used(self) -> tuple[Stream, ...]:
         """The current streams of the libraries whose arrays are used."""
         tensors, foreign = self._borrow.tensors, self._work.foreign
         if not foreign:

@@ -101,8 +101,12 @@ class SingleOp(DeviceOp[T]):
         # A step of a chain that is recorded. Reading `device.stream` could make a stream.
         is_recorded = isinstance(self.device.current.get(), Tape)
         if stream is None and self._chosen is None and not is_recorded:
-            stream = next(iter(library_streams(self.storages())), None)
+            stream = next(iter(self.library_streams_used()), None)
         return super().choose_stream(stream)
+
+    def library_streams_used(self) -> tuple[Stream, ...]:
+        """The current streams of the libraries whose arrays are used."""
+        return library_streams(self.storages())
 
     def start(self, stream: Stream) -> None:
         """Put the work on a stream, unless another thread has done so."""
