@@ -348,8 +348,8 @@ class Timeline:
             use.timeline = self
         self.graphs += other.graphs
         borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
+        other.heir = self  # before the borrows are told apart: their uses follow it
         self.held = self._held_by(borrows) if borrows or self.graphs else None
-        other.heir = self
         other.held, other.stream = Borrows(), None  # handles that still refer to it follow `heir`
         other.uses, other.graphs = [], []
 
