@@ -56,7 +56,7 @@ def exponent(found: dict[int, float]) -> float | None:
 
 def show_compile_time(report: Report, families: list[str], largest: int) -> None:
     """Measure families, and add a table, figures and targets to a report."""
-    table = Table("Compile time of kernels that grow", ("what grows", "k", "ms", "exponent"))
+    table = Table("Compile time of kernels that grow", ("growing part", "k", "ms", "exponent"))
     with tw.device("cpu"), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         growing_kernels.compiled(*WARM, growing_kernels.define(*WARM, folder))

@@ -39,7 +39,7 @@ def readme_with(text: str, reports: Reports) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end or "products" not in reports:
         return text
-    table = Table("", ("what", "ours", "peer", "ours / peer, as speed"))
+    table = Table("", ("workload", "ours", "peer", "ours / peer, as speed"))
     for report, quote in _QUOTES:
         if report in reports:
             for row in quote(reports[report]["figures"]):

@@ -191,7 +191,7 @@ class ExternalLaunch:
 
 def _refused_call(name: str) -> LaunchError:
     return LaunchError(
-        f"external kernel `{name}` is unsafe: what it does is checked by nobody. Launch it as "
+        f"external kernel `{name}` is unsafe: its memory accesses are not checked. Launch it as "
         f"`{name}.grid(blocks, block=threads).unsafe(…)`"
     )
 

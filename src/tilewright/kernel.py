@@ -158,8 +158,8 @@ class Kernel:
         """Refuse a plain call of an unsafe kernel, or an unsafe call of a safe one."""
         if not unsafe:
             raise LaunchError(
-                f"kernel `{self.__name__}` is unsafe: what it does with its pointers is checked by "
-                f"nobody. Launch it as `{self.__name__}.unsafe(…)`"
+                f"kernel `{self.__name__}` is unsafe: accesses through its pointers are not "
+                f"checked. Launch it as `{self.__name__}.unsafe(…)`"
             )
         raise LaunchError(
             f"kernel `{self.__name__}` is not unsafe: launch it as `{self.__name__}(…)`"

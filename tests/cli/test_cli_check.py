@@ -171,7 +171,7 @@ from tilewright.dims import BM, M, N
 def totals(z: Mut[f32, Cut[M, BM]], x: Ref[f32, M, N], *, N: Const[int]) -> None:
     z.store(tw.sum(x.partition(BM, N)[z.index[0], 0], axis=1))
 """
-SAMPLE = "with N = 128 as a sample of what launches infer: --set N=… tries another\n"
+SAMPLE = "with N = 128 as a sample of inferred values: --set N=… tries another\n"
 
 
 def test_constants_that_launches_infer_are_sampled(run, tmp_path):

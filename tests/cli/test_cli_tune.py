@@ -101,7 +101,7 @@ def test_a_folder_that_others_can_write_is_not_used(run, folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what to tune, `tilewright tune matmul`; --list shows what there is"),
+        ((), "name a kernel to tune, `tilewright tune matmul`; --list shows them all"),
         (("matmul", "--finalists", "0"), "'--finalists': 0 is not in the range x>=1"),
         (("matmul", "--seconds", "-4"), "'--seconds': -4 is not above 0"),
         (
@@ -229,10 +229,10 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     write_records(folder / "tuned" / "sm_80.json", "sm_80", (ours, *theirs, *gone))
     told = json.loads(run("tune", "--check", "--target", "sm_80", "--json").output)
     stale = {row["kernel"]: row["stale"] for row in told}
-    assert stale["matmul"][0] == "the kernel, or what runs without a record, has changed"
+    assert stale["matmul"][0] == "the kernel, or its untuned choice, has changed"
     assert stale["no_such"][0] == "there is no such kernel"
     assert not any("kernel" in reason for reason in stale["mine.doubled"])
-    assert told[-1]["config"] == "what runs without a record"
+    assert told[-1]["config"] == "the untuned choice"
     shown = run("tune", "--check", "--target", "sm_80").output
     assert "3 records, " in shown
     assert "of them stale: used all the same, and perhaps slow" in shown

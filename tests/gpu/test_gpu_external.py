@@ -71,7 +71,9 @@ def test_threads_and_shared_memory(module, shared_bytes):
     z = tw.from_numpy(values)
     turn.grid(1, 3, block=256, shared_bytes=shared_bytes).unsafe(z).sync()
     assert np.array_equal(z.numpy(), values.reshape(3, 256)[:, ::-1].reshape(-1))
-    with pytest.raises(tw.LaunchError, match="bytes of shared memory here beside what it declares"):
+    with pytest.raises(
+        tw.LaunchError, match="bytes of shared memory here beside its declared ones"
+    ):
         turn.grid(1, block=256, shared_bytes=10**6).unsafe(z)
 
 

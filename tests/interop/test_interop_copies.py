@@ -72,7 +72,7 @@ def test_what_is_refused(lent):
         tw.copy(array[:6], array[2:])
     with refuse("tw.copy does not convert f64 to f32"):
         tw.copy(array, lent(np.zeros(8)))
-    with refuse("an object of type list is none: `tw.from_numpy` copies what NumPy can read"):
+    with refuse("an object of type list is none: `tw.from_numpy` copies objects that NumPy reads"):
         tw.copy(array, [1.0] * 8)
     with refuse("an object of type NoneType is none"):
         tw.fill(None, 0)

@@ -111,7 +111,7 @@ def test_a_value_is_defined_once():
 def test_results_have_the_types_that_follow():
     n = Entry()
     n.add(e.AbsI(source=n.index())).result.type = scalar(E.I64)
-    assert "not what its operands give" in str(next(violations(n.module())))
+    assert "do not follow from its operands" in str(next(violations(n.module())))
 
 
 # --- blocks, functions, targets ------------------------------------------------------------------

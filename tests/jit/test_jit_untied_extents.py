@@ -323,8 +323,8 @@ def test_it_points_at_the_parameter_and_comes_once():
     assert (one.filename, one.lineno) == (__file__, line)
     assert str(one.message) == (
         "kernel `product`: nothing ties the extents of `z` to those of its inputs, so a launch may "
-        "leave out the end of an input, or write beyond what it gives, and nothing tells; write "
-        "`z: Mapped[T, Cut[M, BM], Cut[N, BN]]`"
+        "leave out the end of an input, or write more elements than it gives, and nothing tells; "
+        "write `z: Mapped[T, Cut[M, BM], Cut[N, BN]]`"
     )
 
 

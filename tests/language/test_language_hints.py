@@ -107,7 +107,7 @@ def test_hints_survive_pickling():
         ({"hints": {"sm_80": tw.Hints(num_ctas=2)}}, "which has no clusters"),
         ({"hints": {"hopper": tw.Hints()}}, "not for 'hopper'"),
         ({"hints": {"sm_90": 2}}, "are a tw.Hints, not 2"),
-        ({"hints": tw.Hints(num_ctas=2)}, "what is for all targets is given by itself"),
+        ({"hints": tw.Hints(num_ctas=2)}, "advice for all targets is given by itself"),
     ],
     ids=lambda case: str(case)[:40],
 )

@@ -97,7 +97,7 @@ def test_a_maximum_over_padding_warns_at_its_line():
     assert str(warning.message) == (
         "kernel `largest`: axis 1 of `x` has 7 elements, which tiles of 8 do not divide, and the 0 "
         "that the last tile is padded with takes part in this reduction: load with "
-        "`padding=-inf`, or mask what lies outside with tw.where"
+        "`padding=-inf`, or mask the elements outside with tw.where"
     )
 
 
@@ -330,11 +330,11 @@ def test_the_message_says_what_the_padding_has_become():
     (text,) = warned(once, ((3,), f32), 2, NEGATIVE)
     assert text == (
         "kernel `once`: axis 1 of `x` has 7 elements, which tiles of 8 do not divide, and the 1 "
-        "that its padding has become takes part in this reduction: mask what lies outside with "
+        "that its padding has become takes part in this reduction: mask the elements outside with "
         "tw.where"
     )
     (text,) = warned(sums, ((3,), f32), 2, NEGATIVE)
-    assert "and what the computation has made of the padding takes part" in text
+    assert "and the value computed from the padding takes part" in text
 
 
 def test_only_the_last_tile_is_padded():

@@ -78,7 +78,7 @@ def test_the_message():
     assert warned(highest, ((4,), f32), 1, ones(8)) == [
         "kernel `highest`: axis 0 of `x` has 8 elements, beyond which a window of 4, one every 2, "
         "reaches, and the 0 that the last tile is padded with takes part in this reduction: load "
-        "with `padding=-inf`, or mask what lies outside with tw.where"
+        "with `padding=-inf`, or mask the elements outside with tw.where"
     ]
 
 

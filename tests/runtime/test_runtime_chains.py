@@ -241,7 +241,7 @@ def test_zip_takes_all_or_none():
         tw.zip_operations(first, second)
     first.sync()
     elsewhere = put(tw.zeros(1, device="cpu:1"), 1)
-    with pytest.raises(LaunchError, match="what is zipped runs on one stream"):
+    with pytest.raises(LaunchError, match="the parts of a zip run on one stream"):
         tw.zip_operations(put(z, 1).submit(), elsewhere)
     elsewhere.close()
 

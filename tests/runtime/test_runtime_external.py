@@ -212,7 +212,9 @@ def test_arrays_of_other_libraries_run_on_their_stream(paper):
 def test_only_unsafe_runs_it(paper):
     saxpy, (z, x) = declare(), tensors()
     for call in (saxpy, saxpy.grid(1, block=64)):
-        with refuse("external kernel `saxpy` is unsafe: what it does is checked by nobody. Launch"):
+        with refuse(
+            "external kernel `saxpy` is unsafe: its memory accesses are not checked. Launch"
+        ):
             call(z, x, 1.0, 64)
 
 
@@ -307,7 +309,7 @@ def test_a_kernel_has_limits_of_its_own(paper):
     saxpy, (z, x) = declare(), tensors()
     with refuse("can have 512 threads in a block here, and block=(1024, 1, 1) has 1024"):
         saxpy.grid(1, block=1024).unsafe(z, x, 1.0, 64)
-    with refuse("can have 101376 bytes of shared memory here beside what it declares, and"):
+    with refuse("can have 101376 bytes of shared memory here beside its declared ones, and"):
         saxpy.grid(1, block=64, shared_bytes=200_000).unsafe(z, x, 1.0, 64)
     z.numpy()  # nothing holds it
 

@@ -255,7 +255,7 @@ def test_recording_what_no_graph_repeats_or_for_another_thread():
         thread.join()
         g.record(add(line().partition(16), x, x).then(lambda r: add(line().partition(16), x, x)))
     assert refused == [
-        "a graph records what the thread and task of its block give it, and this is another"
+        "a graph records operations of its block's thread and task, and this is another"
     ]
     assert len(g) == 2
     g.launch().sync()

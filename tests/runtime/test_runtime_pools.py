@@ -92,7 +92,7 @@ def test_a_refusal_names_the_tensor_and_the_largest_holders(cpu):
     assert held == "2 tensors hold 2.0 MiB of cpu; the largest:"
     assert biggest.startswith("  2.0 MiB  f32[512, 1024], made at ")
     assert next_one.startswith("  400 bytes  f32[100], made at ")
-    assert way_out == "drop what is not needed any more, or use smaller tensors"
+    assert way_out == "drop tensors that are not needed any more, or use smaller tensors"
     put(small, 3).sync()  # nothing is lost
     assert small.numpy().sum() == 300
 

@@ -31,7 +31,7 @@ def test_from_a_problem_to_a_record():
     assert record.provenance.tilewright == tw.__version__
     assert list(stale_reasons(record, "a digest", record.provenance.tileiras)) == []
     assert list(stale_reasons(record, "another", "99.0")) == [
-        "the kernel, or what runs without a record, has changed",
+        "the kernel, or its untuned choice, has changed",
         f"it was tuned with tileiras {record.provenance.tileiras}, and here is 99.0",
     ]
     assert list(stale_reasons(record, None, None)) == ["there is no such kernel"]

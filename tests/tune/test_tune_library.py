@@ -110,7 +110,7 @@ def test_one_wrong_element_of_millions_is_found():
 
 def test_a_default_that_is_wrong_is_told_and_nothing_wins(monkeypatch):
     monkeypatch.setattr(signed_sums, "LIMITS", {f16: 1e-9})
-    with pytest.raises(TuneError, match="what runs without tuning is wrong: relative error"):
+    with pytest.raises(TuneError, match="the untuned choice is wrong: relative error"):
         tune(small_task("softmax", monkeypatch), PLAN, tool="a test")
 
 

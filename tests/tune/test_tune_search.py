@@ -260,7 +260,7 @@ def test_only_the_best_run_off():
     counts = {config: bench.clock.asked.count(config) for config in SPACE}
     assert counts[B8] == counts[B16]
     assert counts[B32] > counts[B16]
-    assert counts[B4] > counts[B16], "what runs without tuning is always among the finalists"
+    assert counts[B4] > counts[B16], "the untuned choice is always among the finalists"
 
 
 def test_one_that_is_far_behind_after_short_timings_does_not_run_off():
@@ -270,7 +270,7 @@ def test_one_that_is_far_behind_after_short_timings_does_not_run_off():
     assert found.winner.config == B8
     counts = {config: bench.clock.asked.count(config) for config in SPACE}
     assert counts[B16] > counts[B32]
-    assert counts[B4] > counts[B32], "what runs without tuning is always among the finalists"
+    assert counts[B4] > counts[B32], "the untuned choice is always among the finalists"
     assert [one.verdict for one in found.attempts] == [Verdict.TIMED] * 4
 
 

@@ -45,7 +45,7 @@ def _cause(op: Op, uniform: Uniformity) -> str | None:
     if rule is not None:
         return rule(uniform, op)
     reads = op.effect is Effect.READ and uniform.may_differ(op)
-    return "what an output holds, which other blocks may be changing" if reads else None
+    return "an element of an output, which other blocks may be changing" if reads else None
 
 
 def _of_branch(uniform: Uniformity, op: If) -> str | None:

@@ -111,7 +111,7 @@ class LaunchCheck(ABC):
     guarded: bool
     premises: tuple[Linear, ...]
 
-    # Whether it is about what blocks do, and so holds in a launch that has none.
+    # Whether it concerns accesses of blocks, and so holds in a launch that has none.
     needs_blocks: ClassVar[bool] = True
 
     def holds(self, environment: Environment) -> bool:

@@ -81,8 +81,8 @@ class PaddedReduction:
                 f"the sum by the number of those that count, as `tw.sum(t) / {count}` does"
             )
         load = f"load with `padding={self.padding}`, or mask" if self.padding else "mask"
-        what = self.became or "what the computation has made of the padding"
-        return f"{what} takes part in this reduction: {load} what lies outside with tw.where"
+        value = self.became or "the value computed from the padding"
+        return f"{value} takes part in this reduction: {load} the elements outside with tw.where"
 
 
 def padded_reductions(function: Function) -> tuple[PaddedReduction, ...]:

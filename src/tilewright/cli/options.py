@@ -107,7 +107,7 @@ def sample_text(samples: Mapping[str, int]) -> str:
         return ""
     shown = ", ".join(f"{name} = {number}" for name, number in samples.items())
     first = next(iter(samples))
-    return f"with {shown} as a sample of what launches infer: --set {first}=… tries another"
+    return f"with {shown} as a sample of inferred values: --set {first}=… tries another"
 
 
 def target_here() -> str:

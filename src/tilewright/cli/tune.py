@@ -142,7 +142,7 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
         show_records(screen, options["target"], options["as_json"])
         return
     if not names:
-        raise BadInput("say what to tune, `tilewright tune matmul`; --list shows what there is")
+        raise BadInput("name a kernel to tune, `tilewright tune matmul`; --list shows them all")
     wanted = _wanted(options)
     known = Records((*records_for(wanted.target), *_records(wanted)))
     goals = find_goals(names, options["only"], options["arguments"], known, wanted.target)

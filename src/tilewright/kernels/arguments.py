@@ -79,7 +79,7 @@ def check_tensor(
         kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}".removeprefix("builtins.")
         raise tw.LaunchError(
             f"`{name}` of {caller} is a tensor or an array, and {kind} is neither:"
-            " `tw.from_numpy(x)` copies what NumPy can read"
+            " `tw.from_numpy(x)` copies objects that NumPy reads"
         )
     if tensor.dtype not in dtypes:
         known = ", ".join(dtype.label for dtype in dtypes)

@@ -90,8 +90,8 @@ def _by_target(hints: Any) -> dict[str, Hints]:
         return {}
     if not isinstance(hints, Mapping):
         raise CompileError(
-            "`hints` gives advice by target, `hints={'sm_90': tw.Hints(num_ctas=2)}`; what is for "
-            "all targets is given by itself: `num_ctas=2`"
+            "`hints` gives advice by target, `hints={'sm_90': tw.Hints(num_ctas=2)}`; advice "
+            "for all targets is given by itself: `num_ctas=2`"
         )
     for target, advice in hints.items():
         if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}", target):

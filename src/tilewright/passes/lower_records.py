@@ -42,17 +42,17 @@ def _record(rewriter: Rewriter, op: RecordFailure) -> None:
     failed, index, count, site = (rewriter.new(value) for value in op.operands)
     with when(builder, failed):
         record = builder.add(LaunchValue(term=RecordAddress(), to=_RECORD)).result
-        nobody, claimed = builder.index(0), builder.index(1)
+        unclaimed, claimed = builder.index(0), builder.index(1)
         claim = AtomicCas(
             pointers=record,
-            cmp=nobody,
+            cmp=unclaimed,
             val=claimed,
             memory_ordering=MemoryOrder.RELAXED,
             memory_scope=MemoryScope.SYS,
         )
         old = builder.add(claim).result
         emit = Integers(builder)
-        with when(builder, emit.compare(old, Predicate.EQUAL, nobody)):
+        with when(builder, emit.compare(old, Predicate.EQUAL, unclaimed)):
             block = builder.add(GetTileBlockId())
             words = (emit.add(site, claimed), index, count, *block.results)
             _store_words(builder, record, words)

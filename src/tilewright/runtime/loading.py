@@ -26,8 +26,8 @@ def load_module(name: str) -> Any:
         if _is_half_loaded(module):
             raise LaunchError(
                 f"{name} is being loaded by a call that this one has interrupted, as a signal"
-                " handler does, and cannot be used yet: have the handler note what there is to do,"
-                " and do it when that call is over"
+                " handler does, and cannot be used yet: have the handler note the work, and do it"
+                " when that call is over"
             )
     return module
 

@@ -80,6 +80,6 @@ def stale_reasons(record: Record, source: str | None, tileiras: str | None) -> I
     if source is None:
         yield "there is no such kernel"
     elif record.provenance.source != source:
-        yield "the kernel, or what runs without a record, has changed"
+        yield "the kernel, or its untuned choice, has changed"
     if tileiras is not None and record.provenance.tileiras != tileiras:
         yield f"it was tuned with tileiras {record.provenance.tileiras}, and here is {tileiras}"

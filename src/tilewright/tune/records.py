@@ -98,7 +98,7 @@ class Record:
     @property
     def choice(self) -> str:
         """The winner, in one line."""
-        return "what runs without a record" if self.config == UNTUNED else str(self.config)
+        return "the untuned choice" if self.config == UNTUNED else str(self.config)
 
     def to_json(self) -> dict[str, Any]:
         """Return data for `from_json`."""

@@ -63,8 +63,8 @@ class MetaBackend:
     def new_queue(self, label: str) -> NoReturn:
         """Refuse: the device runs nothing."""
         raise LaunchError(
-            f"{label} has no memory, so nothing runs on it: `.compile()` is what works, and tensors"
-            " of a real device are for everything else"
+            f"{label} has no memory, so nothing runs on it: `.compile()` works, and everything else"
+            " needs tensors of a real device"
         )
 
     def adopt_queue(self, number: int) -> NoReturn:

@@ -27,8 +27,8 @@ class OnlyAccumulates(Problem):
     @property
     def notes(self) -> tuple[str, ...]:
         if self.is_store:
-            return ("all blocks share it: a plain store would race with what others accumulate",)
-        return ("what other blocks have accumulated so far is not defined before the launch ends",)
+            return ("all blocks share it: a plain store would race with updates of other blocks",)
+        return ("its value is not defined before the launch ends: other blocks still accumulate",)
 
     @property
     def helps(self) -> tuple[str, ...]:

@@ -79,12 +79,12 @@ class CheckDenied(BoundsProblem):
     @property
     def helps(self) -> tuple[str, ...]:
         if self.axis is None:
-            return ("guard it with `if`, or state `tw.require(…)` on what the launch knows",)
+            return ("guard it with `if`, or state `tw.require(…)` on values of the launch",)
         return (
             "count over the axis itself (`range(p.num_tiles(axis))`), guard the access with `if`, "
-            "or state what the launch knows with `tw.require(…)`",
+            "or state facts of the launch with `tw.require(…)`",
             "a place read from memory is brought inside with `p.clip(i, axis)`, or read with "
-            "`x.gather(…)`, which pads what lies outside",
+            "`x.gather(…)`, which pads the elements outside",
         )
 
 
@@ -96,7 +96,7 @@ class UncheckableRequire(BoundsProblem):
 
     @property
     def title(self) -> str:
-        return "tw.require is about what a launch knows: extents, tile counts, scalars, constants"
+        return "tw.require is about values of the launch: extents, tile counts, scalars, constants"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class UncheckableRequire(BoundsProblem):
 
     @property
     def helps(self) -> tuple[str, ...]:
-        return ("inside the kernel use `if`, which also proves what it guards",)
+        return ("inside the kernel use `if`, which also proves the accesses that it guards",)
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,7 @@ class CarriedTypeChange(TypeProblem):
 
     @property
     def label(self) -> str:
-        return "what the loop hands on"
+        return "the value that the loop carries"
 
     @property
     def others(self) -> tuple[Label, ...]:

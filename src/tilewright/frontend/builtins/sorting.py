@@ -104,7 +104,7 @@ class _Line:
             tile, axis = flattened(lo, tile), 0
         if tile.shape[axis] > _MOST:
             reason = f"it takes up to {_MOST} elements along the axis; this is {tile}"
-            way_out = "sort parts of it, and merge what they give"
+            way_out = "sort parts of it, and merge the results"
             lo.reject(WrongOperand, call.where("x"), name, reason, way_out)
         is_descending = name == "tw.top_k" or flag_argument(lo, call, "descending")
         wide = TileFormula(lo, call.node, tile)

@@ -76,7 +76,7 @@ def joined_string(lo: Lowering, node: ast.JoinedStr) -> Operand:
     _add_parts(lo, node, said)
     if said.values:
         what = "an f-string of a value that only the kernel knows, outside `print(…)`,"
-        lo.reject(Unsupported, node, what, "print it, or use what is known at compile time")
+        lo.reject(Unsupported, node, what, "print it, or use a value that is known at compile time")
     return Static(said.format.replace("%%", "%"))
 
 

@@ -80,7 +80,7 @@ def _tile(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]:
         way_out = f"`{tensor.name}.item()` reads it"
         lo.reject(BadCall, call.node, f"{tensor.name}.partition", reason, way_out)
     tile = tile_argument(lo, call, "tile", tensor.rank, f"`{tensor.name}`")
-    way_out = "round it up: loads pad what lies outside"
+    way_out = "round it up: loads pad the elements outside"
     check_tile_shape(lo, call.node, tile, f"a tile of `{tensor.name}`", way_out, tensor.spec.dtype)
     return tile
 

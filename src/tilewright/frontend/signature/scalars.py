@@ -108,8 +108,8 @@ def _read_member(
     if found is None:
         shown = shown_annotation(annotation)
         raise CompileError(
-            f"`{name}` of kernel `{kernel}` is annotated {shown}; what a launch passes in a tuple "
-            "or a dataclass is scalars, a fixed number of them: dtypes, bool, int, float, and "
+            f"`{name}` of kernel `{kernel}` is annotated {shown}; a tuple or dataclass of a launch "
+            "holds scalars, a fixed number of them: dtypes, bool, int, float, and "
             "tuples and dataclasses of those. Give anything else a parameter of its own"
         )
     return found

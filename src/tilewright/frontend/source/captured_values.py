@@ -225,7 +225,7 @@ _HELPER_NAME = (
 _KERNEL = (
     "a kernel",
     "a kernel is launched from the host and cannot be called by another",
-    "put what they share into a plain function, which both call",
+    "put their shared code into a plain function, which both call",
 )
 _HOST_FUNCTION = (
     "a function of the host",

@@ -184,7 +184,7 @@ class _Verifier:
         if ending is not None:
             yield from ending(op, around)
         if tuple(value.type for value in op.results) != op.result_types():
-            yield "the types of its results are not what its operands give"
+            yield "the types of its results do not follow from its operands"
 
 
 def rule_problems(op: Op) -> Iterator[str]:

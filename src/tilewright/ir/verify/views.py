@@ -81,7 +81,7 @@ def _index(op: _Accesses) -> Iterator[str]:
 def _rows(view: GatherScatterViewType, rows: Value) -> Iterator[str]:
     wanted = view.tile[view.sparse_dim]
     if not _ROW_NUMBERS.holds(rows.type) or rows.type.shape != (wanted,):  # type: ignore[union-attr]
-        yield f"{wanted} numbers pick what is gathered, but they are {rows.type}"
+        yield f"{wanted} numbers pick the gathered rows, but they are {rows.type}"
 
 
 def _tile(operand: str) -> Rule:

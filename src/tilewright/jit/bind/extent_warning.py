@@ -30,7 +30,7 @@ class ExtentTeller:
         inputs = [(name, way_out) for name, way_out in untied if name not in written]
         texts = []
         if outputs:
-            loss = "leave out the end of an input, or write beyond what it gives"
+            loss = "leave out the end of an input, or write more elements than it gives"
             texts.append(_told(outputs, "inputs", loss))
         if inputs:
             loss = "leave out the end of an input, or read padding behind it"

@@ -58,7 +58,7 @@ def compile_kernel(
         raise CompileError(
             f"kernel `{signature.kernel}` nests expressions, branches or calls too deep: compiling "
             f"it takes more than {MOST_CALLS} calls inside each other; give parts of it names, or "
-            "turn what repeats into a loop"
+            "turn repeated code into a loop"
         ) from None
 
 

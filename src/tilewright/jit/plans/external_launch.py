@@ -69,7 +69,7 @@ def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding
                 binding, name,
                 f"is passed as an address, and its elements do not lie in one piece (strides "
                 f"{tensor.strides}): pass a `.clone()`, or declare it with strided=True and pass "
-                "what the kernel needs to know of its strides",
+                "the strides that the kernel needs",
             )  # fmt: skip
     if binding.device.kind != "cuda":
         raise LaunchError(
@@ -136,7 +136,7 @@ def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> N
     if shape.shared_bytes > most.shared_bytes:
         raise LaunchError(
             f"external kernel `{name}` can have {most.shared_bytes} bytes of shared memory here "
-            f"beside what it declares, and shared_bytes={shape.shared_bytes}"
+            f"beside its declared ones, and shared_bytes={shape.shared_bytes}"
         )
 
 

@@ -105,7 +105,7 @@ class _Checks:
         self._build().sync()
         off = relative_error(*self._sample())
         if not off <= self._limit:
-            raise tw.TuneError(f"what runs without tuning is wrong: relative error {off:.3g}")
+            raise tw.TuneError(f"the untuned choice is wrong: relative error {off:.3g}")
         return self._sums()
 
     def _sums(self) -> Array:

@@ -185,7 +185,7 @@ class BuiltGraph:
         for number in self._fallible:
             check = self.nodes[number].check
             ended = stream.watch(count, partial(_failure, errors, number, check), causes)
-            assert ended is not None, "what has a check is watched"
+            assert ended is not None, "a node with a check is watched"
             doubts[1 << number] = [ended]
             if check is not None:
                 self._last.append(ended)

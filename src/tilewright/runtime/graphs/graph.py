@@ -123,7 +123,7 @@ class Graph(OnlyOne):
             raise LaunchError(f"this graph {self._phase.value}")
         if not is_recording(self._jobs):
             raise LaunchError(
-                "a graph records what the thread and task of its block give it, and this is another"
+                "a graph records operations of its block's thread and task, and this is another"
             )
         _check_operation(operation, self._device)
         jobs, result = _tape(operation)
@@ -207,8 +207,8 @@ def graph() -> Graph:
 def _check_operation(operation: Any, device: Device | None) -> None:
     if not isinstance(operation, DeviceOp):
         raise LaunchError(
-            f"a graph consists of operations, and this is {type(operation).__name__}: give what a"
-            " call of a kernel gives"
+            f"a graph consists of operations, and this is {type(operation).__name__}: give it"
+            " the result of a kernel call"
         )
     if device is not None and operation.device is not device:
         raise LaunchError(

@@ -189,7 +189,7 @@ def refuse_recorded(used: Iterable[tuple[Storage, Region]], label: str) -> None:
             if use.mode.writes and any(use.meets(*place) for place in places):
                 raise LaunchError(
                     f"{label} would run now, and uses {use.name} of {job.label}, recorded at"
-                    f" {job.site}: recording runs nothing, so what it writes is not there yet."
+                    f" {job.site}: recording runs nothing, so its output is not there yet."
                     " End the block and replay the graph first, or record this operation, too"
                 )
 

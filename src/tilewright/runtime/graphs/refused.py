@@ -11,7 +11,8 @@ def allocation_in_graph() -> LaunchError:
     """The refusal of an operation that allocates memory when it runs."""
     return LaunchError(
         "an operation that allocates memory when it runs cannot be part of a graph, which has the"
-        " same addresses at every replay: make its tensors before, and record what fills them"
+        " same addresses at every replay: make its tensors before, and record the writes to"
+        " them"
     )
 
 

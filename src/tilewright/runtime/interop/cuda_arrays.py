@@ -71,7 +71,7 @@ def read_cuda_array(array: Any) -> ForeignArray:
         raise refuse(
             library, said.shape,
             f"holds {said.kind.str}, for which there is no dtype: the CUDA array interface"
-            " has no names for bf16 and f8, so pass tw.from_dlpack(…) of what exports them",
+            " has no names for bf16 and f8, so pass tw.from_dlpack(…) of an array that has them",
         )  # fmt: skip
     form = find_form(library, memory_dtype(dtype), said.shape, said.strides)
     return ForeignArray(_CudaProducer(array, said), _device(said.address), form, said.address)

@@ -83,7 +83,7 @@ def _place(array: Any) -> tuple[int, int]:
     except Exception as error:  # a tracer, or a deleted array, has no device
         raise LaunchError(
             f"{library_of(array)} does not say where its array lies ({error}): pass an array that"
-            " has contents, outside of what is traced or compiled"
+            " has contents, outside of traced or compiled code"
         ) from error
     return kind, number
 

@@ -52,7 +52,7 @@ def from_dlpack(array: Any) -> Tensor:
     if tensor is None:
         raise LaunchError(
             f"tw.from_dlpack takes an array that another library exports, with `__dlpack__`, not an"
-            f" object of type {type(array).__name__}; tw.from_numpy copies what NumPy can read"
+            f" object of type {type(array).__name__}; tw.from_numpy copies objects that NumPy reads"
         )
     return tensor
 

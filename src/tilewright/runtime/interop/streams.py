@@ -73,8 +73,8 @@ def check_recordable(
     """Refuse an operation that a graph of another library cannot repeat."""
     if check is not None:
         raise LaunchError(
-            f"{label} has a check inside, and nobody would look at its failure when another"
-            " library repeats it: see `tilewright explain` for the check, or record it with"
+            f"{label} has a check inside, and its failure would be lost when another library"
+            " repeats it: see `tilewright explain` for the check, or record it with"
             " tw.graph()"
         )
     for access in accesses:

@@ -120,7 +120,7 @@ def _refusal(storage: Storage, error: OutOfMemoryError) -> OutOfMemoryError:
         lines.append(f"{len(holders)} tensors hold {total} of {storage.device.name}; the largest:")
         for holder in holders[:_LARGEST]:
             lines.append(f"  {in_units(holder.nbytes)}  {holder.label}, made at {holder.site}")
-        lines.append("drop what is not needed any more, or use smaller tensors")
+        lines.append("drop tensors that are not needed any more, or use smaller tensors")
     return OutOfMemoryError("\n".join(lines))
 
 

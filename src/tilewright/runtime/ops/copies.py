@@ -159,7 +159,7 @@ def _as_tensor(given: Any) -> Tensor:
     if found is None:
         raise LaunchError(
             "elements are copied between tensors and arrays, and an object of type"
-            f" {type(given).__name__} is none: `tw.from_numpy` copies what NumPy can read"
+            f" {type(given).__name__} is none: `tw.from_numpy` copies objects that NumPy reads"
         )
     return found
 

@@ -51,15 +51,15 @@ def zip_operations(*parts: Any, label: str = "zip") -> Zip:
     operations = [part for part in parts if isinstance(part, DeviceOp)]
     if len(operations) < len(parts) and any(map(_has_operations, parts)):
         raise LaunchError(
-            "what is zipped is given one by one, and this is a list of operations, which would not"
-            " run: `tw.zip(*operations)`"
+            "the parts of a zip are given one by one, and this is a list of operations, which would"
+            " not run: `tw.zip(*operations)`"
         )
     device = operations[0].device if operations else current_device()
     for other in operations:
         if other.device is not device:
             raise LaunchError(
                 f"{other.name} runs on {other.device.name} and {operations[0].name} on"
-                f" {device.name}: what is zipped runs on one stream"
+                f" {device.name}: the parts of a zip run on one stream"
             )
     begun: list[DeviceOp[Any]] = []
     try:

@@ -46,5 +46,5 @@ def reentered(device: Device) -> LaunchError:
     return LaunchError(
         f"{device.name} is in the middle of {device.busy}, which this call has interrupted, as a"
         " finaliser or a signal handler does, and nothing is built, submitted or read there"
-        " meanwhile: note what there is to do, and do it when that call is over"
+        " meanwhile: note the work, and do it when that call is over"
     )
