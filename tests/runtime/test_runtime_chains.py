@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from gpu_functions import add_one_kernel
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
@@ -28,6 +29,19 @@ def failing(z, message="index 9"):
     return operation(
         "failing", lambda _: None, updates(z), failure=lambda: OutOfBoundsError(message)
     )
+
+
+def replay_of(z, value):
+    with tw.graph() as graph:
+        graph.record(put(z, value))
+    return graph.launch()
+
+
+def bound_launch(z, _):
+    kernel = add_one_kernel()
+    for _ in range(3):
+        kernel(z.partition(1)).sync()
+    return kernel(z.partition(1))
 
 
 # --- then, map, inspect ---
@@ -89,9 +103,11 @@ def test_a_function_may_give_a_chain_and_so_on():
     assert z.numpy().tolist() == [3_001.0]
 
 
-def test_what_is_taken_cannot_be_run_by_itself():
+@pytest.mark.parametrize("made", [put, replay_of, bound_launch])
+def test_what_is_taken_cannot_be_run_by_itself(made):
     z = tw.zeros(1)
-    first = put(z, 1)
+    put(z, 0).sync()  # the device has its default stream, and the tensor its sole one
+    first = made(z, 1)
     chain = first.map(lambda r: r)
     for use in (first.submit, first.sync, lambda: first.then(add_one)):
         with pytest.raises(LaunchError, match="is part of another operation: run that one"):

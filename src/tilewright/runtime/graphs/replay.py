@@ -101,11 +101,6 @@ class Replay(SingleOp[tuple[Any, ...]]):
         """Do nothing: the kernels were compiled when the graph was recorded."""
         return self
 
-    def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the libraries whose arrays the graph uses."""
-        self.check_built()
-        return super().choose_stream(stream)
-
     def give_back(self) -> None:
         """Release the access. The device's lock is held."""
         if self._graph is not None:

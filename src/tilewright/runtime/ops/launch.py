@@ -186,11 +186,12 @@ class LaunchOp(SingleOp[T]):
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream (by default the current one) without waiting."""
         device, work = self.device, self._work
+        if self._state is not _BUILT:  # `put_once` runs parts of other operations as well
+            self.check_built()
         chosen = stream if stream is not None else self._chosen
         if chosen is None and not work.foreign:
             chosen = device.stream if device.current.said else device.default
         if chosen is None or chosen.__class__ is not Stream or chosen.device is not device:
-            self.check_built()
             chosen = self.choose_stream(stream)
         try:
             if not work.is_compiled:

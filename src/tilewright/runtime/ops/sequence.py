@@ -135,11 +135,6 @@ class SequenceOp(SingleOp[T]):
         """Do nothing: the launches are compiled already."""
         return self
 
-    def choose_stream(self, stream: Stream | None) -> Stream:
-        """The stream to use: by default that of the library whose arrays are used."""
-        self.check_built()
-        return super().choose_stream(stream)
-
     def prepare(self, stream: Stream) -> None:
         """Allocate and initialise its tensors."""
         for one in self._launches:

@@ -60,6 +60,7 @@ class SingleOp(DeviceOp[T]):
 
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream (by default the current one) without waiting."""
+        self.check_built()  # `put_once` runs parts of other operations as well
         chosen = self.choose_stream(stream)
         try:
             self.compile()
