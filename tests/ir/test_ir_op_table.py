@@ -9,27 +9,16 @@ import pytest
 from tilewright.bytecode.tags import AttributeTag, TypeTag
 from tilewright.bytecode.write.ops import layout_of
 from tilewright.dtypes import Element
+from tilewright.ir import codecs
 from tilewright.ir.attributes import (
-    ArrayCodec,
     AtomicMode,
-    AttributeCodec,
-    BoolArrayCodec,
-    BoolCodec,
-    ConstantCodec,
-    EnumCodec,
-    HintsCodec,
-    Int32ArrayCodec,
-    IntCodec,
     MemoryOrder,
     MemoryScope,
     Ordering,
     Overflow,
     Predicate,
-    PredicateCodec,
     Rounding,
     Signedness,
-    StringCodec,
-    SymbolCodec,
     Visibility,
 )
 from tilewright.ir.op import Field, FieldKind, Op
@@ -42,17 +31,17 @@ _ROWS = {
     for line in Path(__file__).with_name("op_table.txt").read_text().splitlines()
     if not line.startswith("#")
 }
-_KINDS: dict[type[AttributeCodec], str] = {
-    StringCodec: "string",
-    SymbolCodec: "symbol",
-    ConstantCodec: "constant",
-    IntCodec: "int",
-    Int32ArrayCodec: "ints",
-    BoolCodec: "bool",
-    BoolArrayCodec: "bools",
-    ArrayCodec: "attributes",
-    PredicateCodec: "promise",
-    HintsCodec: "hints",
+_KINDS: dict[type[codecs.AttributeCodec], str] = {
+    codecs.StringCodec: "string",
+    codecs.SymbolCodec: "symbol",
+    codecs.ConstantCodec: "constant",
+    codecs.IntCodec: "int",
+    codecs.Int32ArrayCodec: "ints",
+    codecs.BoolCodec: "bool",
+    codecs.BoolArrayCodec: "bools",
+    codecs.ArrayCodec: "attributes",
+    codecs.PredicateCodec: "promise",
+    codecs.HintsCodec: "hints",
 }
 _MARKS = {
     FieldKind.OPERAND: ".",
@@ -77,7 +66,7 @@ def _attributes(op: type[Op]) -> Iterator[tuple[Field, str]]:
             yield field, f"flag{_since(field, op)}"
         elif field.codec is not None:
             kind = _KINDS.get(type(field.codec))
-            if isinstance(field.codec, EnumCodec):
+            if isinstance(field.codec, codecs.EnumCodec):
                 kind = field.codec.enum.__name__
             yield field, f"{kind}{'?' if field.optional else ''}{_since(field, op)}"
 

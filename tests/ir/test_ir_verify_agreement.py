@@ -19,14 +19,8 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError
-from tilewright.ir.attributes import (
-    Bounded,
-    DivBy,
-    EnumCodec,
-    PredicateCodec,
-    SameElements,
-    TargetHints,
-)
+from tilewright.ir.attributes import Bounded, DivBy, SameElements, TargetHints
+from tilewright.ir.codecs import EnumCodec, PredicateCodec
 from tilewright.ir.function import Function, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Return

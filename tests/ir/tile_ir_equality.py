@@ -10,13 +10,13 @@ import numpy as np
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import (
-    ConstantCodec,
     DenseElements,
     Dictionary,
     FloatIdentity,
     IntIdentity,
     TargetHints,
 )
+from tilewright.ir.codecs import ConstantCodec
 from tilewright.ir.elements import constant_bytes, element_bits
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value

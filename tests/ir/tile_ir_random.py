@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import Element
 from tilewright.ir import attributes as a
+from tilewright.ir import codecs
 from tilewright.ir.elements import numbers_of_bits
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Effect, Field, FieldKind, Op, Value
@@ -276,17 +277,17 @@ _NESTED: dict[type[Op], Callable[[Any, int], Op | None]] = {
 }
 
 _ATTRIBUTES: dict[type, Callable[[Any, Any], Any]] = {
-    a.EnumCodec: lambda p, codec: p._random.choice(tuple(codec.enum)),
-    a.IntCodec: lambda p, _: p._random.choice((0, 1, 2, 200)),
-    a.BoolCodec: lambda p, _: p._truth(),
-    a.StringCodec: lambda p, _: p._random.choice(_TEXTS),
-    a.SymbolCodec: lambda p, _: p._random.choice(("global_0", "not plain")),
-    a.Int32ArrayCodec: lambda p, _: p._random.choice(((), (0,), (1, 0), (0, 2, 1))),
-    a.BoolArrayCodec: lambda p, _: (),
-    a.ConstantCodec: lambda p, _: 0,
-    a.ArrayCodec: lambda p, _: (p._identity(),),
-    a.PredicateCodec: lambda p, _: p._promise(),
-    a.HintsCodec: lambda p, _: p._hints(),
+    codecs.EnumCodec: lambda p, codec: p._random.choice(tuple(codec.enum)),
+    codecs.IntCodec: lambda p, _: p._random.choice((0, 1, 2, 200)),
+    codecs.BoolCodec: lambda p, _: p._truth(),
+    codecs.StringCodec: lambda p, _: p._random.choice(_TEXTS),
+    codecs.SymbolCodec: lambda p, _: p._random.choice(("global_0", "not plain")),
+    codecs.Int32ArrayCodec: lambda p, _: p._random.choice(((), (0,), (1, 0), (0, 2, 1))),
+    codecs.BoolArrayCodec: lambda p, _: (),
+    codecs.ConstantCodec: lambda p, _: 0,
+    codecs.ArrayCodec: lambda p, _: (p._identity(),),
+    codecs.PredicateCodec: lambda p, _: p._promise(),
+    codecs.HintsCodec: lambda p, _: p._hints(),
 }
 
 __all__ = ["RandomProgram"]

@@ -29,7 +29,7 @@ __all__ = [
     "kernel_options",
     "read_settings",
     "sample_text",
-    "seconds",
+    "seconds_option",
     "specialization_for",
     "target_here",
 ]
@@ -44,7 +44,7 @@ _WITHOUT_GPU = "sm_90"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def seconds(text: Any) -> float:
+def _seconds(text: Any) -> float:
     """Option type of a time: above zero, and within the range of every clock."""
     try:
         found = float(text)
@@ -63,6 +63,18 @@ def amount_of_memory(text: Any) -> int:
     if found is None or not int(found[1]):
         raise click.BadParameter(f"{text!r} is no amount of memory: write 4096, 512K, 64M or 8G")
     return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
+
+
+def seconds_option(name: str, default: float, help: str) -> Callable[[Command], Command]:
+    """An option that is a time; an infinite default is not shown."""
+    return click.option(
+        name,
+        type=_seconds,
+        metavar="SECONDS",
+        default=default,
+        show_default=default != math.inf,
+        help=help,
+    )
 
 
 def json_option(command: Command) -> Command:

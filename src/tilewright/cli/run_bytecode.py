@@ -23,7 +23,7 @@ import numpy as np
 from tilewright.backends.cpu.executor import compile_function
 from tilewright.backends.cpu.memory import KernelMemory, is_nibble, storage_dtype
 from tilewright.cli.limits import half_of_memory, limited
-from tilewright.cli.options import amount_of_memory, seconds
+from tilewright.cli.options import amount_of_memory, seconds_option
 from tilewright.cli.screen import BadInput, Screen, VisibleStream
 from tilewright.cli.tile_ir_files import check_rules, read_bytecode, read_bytes, write_bytes
 from tilewright.dtypes import Element
@@ -56,14 +56,7 @@ _SCALARS = {
 )
 @click.option("--out", metavar="OUT.npy", help="Output file of the last array.")
 @click.option("--race-check", is_flag=True, help="Detect races, between and within blocks.")
-@click.option(
-    "--time-limit",
-    type=seconds,
-    metavar="SECONDS",
-    default=300.0,
-    show_default=True,
-    help="Time limit in seconds; inf for none.",
-)
+@seconds_option("--time-limit", 300.0, "Time limit in seconds; inf for none.")
 @click.option(
     "--memory-limit",
     type=amount_of_memory,

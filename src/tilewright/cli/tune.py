@@ -18,7 +18,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tilewright.cli.options import TARGETS, json_option, seconds
+from tilewright.cli.options import TARGETS, json_option, seconds_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.cli.tune_goals import Goal, find_goals
 from tilewright.cli.tune_records import show_records, show_tunables
@@ -89,20 +89,11 @@ class TuneRequest:
     help="A tensor of a kernel in a file, --arg x=f16:4096,1024, or a number, --arg eps=1e-6.",
 )
 @click.option("--device", default="cuda:0", show_default=True, help="Device to measure on.")
-@click.option(
-    "--seconds",
-    type=seconds,
-    metavar="SECONDS",
-    default=120.0,
-    show_default=True,
-    help="Time limit of one search.",
-)
-@click.option(
+@seconds_option("--seconds", 120.0, "Time limit of one search.")
+@seconds_option(
     "--budget",
-    type=seconds,
-    metavar="SECONDS",
-    default=math.inf,
-    help="Seconds after which no further search starts; the neediest keys come first.",
+    math.inf,
+    "Seconds after which no further search starts; the neediest keys come first.",
 )
 @click.option("--stale", "is_stale", is_flag=True, help="Only keys without a fresh record.")
 @click.option(
@@ -112,14 +103,7 @@ class TuneRequest:
     show_default=True,
     help="Candidates of the run-off.",
 )
-@click.option(
-    "--patience",
-    type=seconds,
-    metavar="SECONDS",
-    default=_PATIENCE,
-    show_default=True,
-    help="Seconds without progress.",
-)
+@seconds_option("--patience", _PATIENCE, "Seconds without progress.")
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -1,8 +1,7 @@
-"""Attributes of Tile IR ops: the enums, and the codec of each kind of attribute.
+"""Attributes of Tile IR ops: the enums, promises, hints and identities.
 
-A codec names the encoding of an attribute; `bytecode` has one writer for each codec class, and the
-printer one formatter. The numbers of the enums are those of the format. In arrays, dictionaries and
-promises an attribute describes itself: `Attribute` lists the kinds.
+The numbers of the enums are those of the format. In arrays, dictionaries and promises an attribute
+describes itself: `Attribute` lists the kinds. Elsewhere its op declares a codec (`ir.codecs`).
 """
 
 from __future__ import annotations
@@ -16,35 +15,23 @@ from tilewright.ir.types import FunctionType, PtrType, TileType, Type
 
 __all__ = [
     "EVERY_TARGET",
-    "ArrayCodec",
     "AtomicMode",
     "Attribute",
-    "AttributeCodec",
-    "BoolArrayCodec",
-    "BoolCodec",
     "Bounded",
-    "ConstantCodec",
     "DenseElements",
     "Dictionary",
     "DivBy",
-    "EnumCodec",
     "FloatIdentity",
-    "HintsCodec",
-    "Int32ArrayCodec",
-    "IntCodec",
     "IntIdentity",
     "MemoryOrder",
     "MemoryScope",
     "Ordering",
     "Overflow",
     "Predicate",
-    "PredicateCodec",
     "Promise",
     "Rounding",
     "SameElements",
     "Signedness",
-    "StringCodec",
-    "SymbolCodec",
     "TargetHints",
     "Visibility",
 ]
@@ -239,57 +226,3 @@ Attribute = (
     bool | int | str | IntIdentity | FloatIdentity | DenseElements | Promise | Dictionary
     | TargetHints | Element | PtrType | Type | FunctionType | tuple["Attribute", ...]
 )  # fmt: skip
-
-
-class AttributeCodec:
-    """Encoding of one kind of attribute."""
-
-
-@dataclass(frozen=True)
-class EnumCodec(AttributeCodec):
-    """A member of an enum, by its number."""
-
-    enum: type[Enum]
-
-
-class IntCodec(AttributeCodec):
-    """An unsigned integer."""
-
-
-class BoolCodec(AttributeCodec):
-    """A byte, 0 or 1."""
-
-
-class StringCodec(AttributeCodec):
-    """A string, by its index in the string table."""
-
-
-class SymbolCodec(AttributeCodec):
-    """The name of a global, by its index in the string table."""
-
-
-class Int32ArrayCodec(AttributeCodec):
-    """A tuple of 32-bit integers."""
-
-
-@dataclass(frozen=True)
-class BoolArrayCodec(AttributeCodec):
-    """A tuple of truth values, one for each value of an operand group; empty means all false."""
-
-    along: str
-
-
-class ConstantCodec(AttributeCodec):
-    """A NumPy array, or one number for every element, by its index in the constant table."""
-
-
-class ArrayCodec(AttributeCodec):
-    """A tuple of self-describing attributes."""
-
-
-class PredicateCodec(AttributeCodec):
-    """One self-describing attribute, a `Promise`."""
-
-
-class HintsCodec(AttributeCodec):
-    """`TargetHints`, as a dictionary of hints by target."""

@@ -26,7 +26,7 @@ from enum import Enum, auto
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from tilewright.dtypes import DType
-from tilewright.ir.attributes import AttributeCodec
+from tilewright.ir.codecs import AttributeCodec
 from tilewright.ir.types import Type
 from tilewright.source import Location
 

@@ -17,28 +17,17 @@ from tilewright.bytecode.read.tables import ConstantReader, StringReader
 from tilewright.bytecode.read.types import TypeReader
 from tilewright.bytecode.tags import AttributeTag
 from tilewright.dtypes import Element
+from tilewright.ir import codecs
 from tilewright.ir.attributes import (
-    ArrayCodec,
     Attribute,
-    AttributeCodec,
-    BoolArrayCodec,
-    BoolCodec,
     Bounded,
-    ConstantCodec,
     DenseElements,
     Dictionary,
     DivBy,
-    EnumCodec,
     FloatIdentity,
-    HintsCodec,
-    Int32ArrayCodec,
-    IntCodec,
     IntIdentity,
-    PredicateCodec,
     Promise,
     SameElements,
-    StringCodec,
-    SymbolCodec,
     TargetHints,
 )
 from tilewright.ir.elements import numbers_of_bits
@@ -64,7 +53,7 @@ class ReadTables:
 AttributeReader = Callable[[Cursor, ReadTables, tuple[Type, ...]], Any]
 
 
-def attribute_reader(codec: AttributeCodec) -> AttributeReader:
+def attribute_reader(codec: codecs.AttributeCodec) -> AttributeReader:
     """Return the reader of one attribute of an op."""
     return _READERS[type(codec)](codec)
 
@@ -78,7 +67,7 @@ def read_hints(cursor: Cursor, tables: ReadTables) -> TargetHints:
     return hints
 
 
-def _enum(codec: EnumCodec) -> AttributeReader:
+def _enum(codec: codecs.EnumCodec) -> AttributeReader:
     members = {member.value: member for member in codec.enum}
 
     def read(cursor: Cursor, _tables: ReadTables, _types: tuple[Type, ...]) -> Any:
@@ -90,7 +79,7 @@ def _enum(codec: EnumCodec) -> AttributeReader:
     return read
 
 
-def _plain(reader: AttributeReader) -> Callable[[AttributeCodec], AttributeReader]:
+def _plain(reader: AttributeReader) -> Callable[[codecs.AttributeCodec], AttributeReader]:
     """Return a factory of a reader that does not depend on the codec."""
     return lambda _codec: reader
 
@@ -137,18 +126,18 @@ def _hints(cursor: Cursor, tables: ReadTables, _types: tuple[Type, ...]) -> Targ
     return _read_hints(cursor, tables, 0)
 
 
-_READERS: dict[type[AttributeCodec], Callable[[Any], AttributeReader]] = {
-    EnumCodec: _enum,
-    IntCodec: _plain(_integer),
-    BoolCodec: _plain(_bool),
-    StringCodec: _plain(_string),
-    SymbolCodec: _plain(_string),
-    Int32ArrayCodec: _plain(_int32_array),
-    BoolArrayCodec: _plain(_bool_array),
-    ConstantCodec: _plain(_constant),
-    ArrayCodec: _plain(_array),
-    PredicateCodec: _plain(_promise),
-    HintsCodec: _plain(_hints),
+_READERS: dict[type[codecs.AttributeCodec], Callable[[Any], AttributeReader]] = {
+    codecs.EnumCodec: _enum,
+    codecs.IntCodec: _plain(_integer),
+    codecs.BoolCodec: _plain(_bool),
+    codecs.StringCodec: _plain(_string),
+    codecs.SymbolCodec: _plain(_string),
+    codecs.Int32ArrayCodec: _plain(_int32_array),
+    codecs.BoolArrayCodec: _plain(_bool_array),
+    codecs.ConstantCodec: _plain(_constant),
+    codecs.ArrayCodec: _plain(_array),
+    codecs.PredicateCodec: _plain(_promise),
+    codecs.HintsCodec: _plain(_hints),
 }
 
 

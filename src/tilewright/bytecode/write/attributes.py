@@ -14,27 +14,16 @@ from tilewright.bytecode.tags import AttributeTag
 from tilewright.bytecode.write.stream import ByteStream
 from tilewright.bytecode.write.tables import NumberedTable, StringTable, TypeTable
 from tilewright.dtypes import Element
+from tilewright.ir import codecs
 from tilewright.ir.attributes import (
-    ArrayCodec,
     Attribute,
-    AttributeCodec,
-    BoolArrayCodec,
-    BoolCodec,
     Bounded,
-    ConstantCodec,
     DenseElements,
     Dictionary,
     DivBy,
-    EnumCodec,
     FloatIdentity,
-    HintsCodec,
-    Int32ArrayCodec,
-    IntCodec,
     IntIdentity,
-    PredicateCodec,
     SameElements,
-    StringCodec,
-    SymbolCodec,
     TargetHints,
 )
 from tilewright.ir.elements import constant_bytes, element_bits
@@ -84,7 +73,7 @@ class AttributeContext(NamedTuple):
     """Context of an attribute."""
 
     op: Op
-    codec: AttributeCodec
+    codec: codecs.AttributeCodec
     tables: Tables
 
 
@@ -123,7 +112,7 @@ def _put_int32_array(
 
 
 def _put_bool_array(stream: ByteStream, value: tuple[bool, ...], setting: AttributeContext) -> None:
-    assert isinstance(setting.codec, BoolArrayCodec)
+    assert isinstance(setting.codec, codecs.BoolArrayCodec)
     count = len(getattr(setting.op, setting.codec.along))
     stream.put_array(value or (False,) * count, "b")
 
@@ -148,18 +137,18 @@ def _put_bare_hints(stream: ByteStream, value: TargetHints, setting: AttributeCo
     _put_hints(stream, value, setting.tables)
 
 
-_BARE: dict[type[AttributeCodec], Callable[[ByteStream, Any, AttributeContext], None]] = {
-    EnumCodec: _put_enum,
-    IntCodec: _put_integer,
-    BoolCodec: _put_bool,
-    StringCodec: _put_string,
-    SymbolCodec: _put_string,
-    Int32ArrayCodec: _put_int32_array,
-    BoolArrayCodec: _put_bool_array,
-    ConstantCodec: _put_constant,
-    ArrayCodec: _put_bare_array,
-    PredicateCodec: _put_predicate,
-    HintsCodec: _put_bare_hints,
+_BARE: dict[type[codecs.AttributeCodec], Callable[[ByteStream, Any, AttributeContext], None]] = {
+    codecs.EnumCodec: _put_enum,
+    codecs.IntCodec: _put_integer,
+    codecs.BoolCodec: _put_bool,
+    codecs.StringCodec: _put_string,
+    codecs.SymbolCodec: _put_string,
+    codecs.Int32ArrayCodec: _put_int32_array,
+    codecs.BoolArrayCodec: _put_bool_array,
+    codecs.ConstantCodec: _put_constant,
+    codecs.ArrayCodec: _put_bare_array,
+    codecs.PredicateCodec: _put_predicate,
+    codecs.HintsCodec: _put_bare_hints,
 }
 
 

@@ -103,27 +103,30 @@ def _put_partition_view(
     _put_padding(stream, type_)
 
 
-def _put_strided_view(
-    stream: ByteStream, type_: StridedViewType, parts: _Parts, _version: Version
-) -> None:
-    stream.put_varint(TypeTag.STRIDED_VIEW)
-    stream.put_varint(type_.padding is not None)
-    stream.put_array(type_.tile, "i")
+def _padded_view(
+    tag: TypeTag, put_places: Callable[[ByteStream, Any, int], None]
+) -> Callable[[ByteStream, Any, _Parts, Version], None]:
+    """Return the writer of a view with its flags in front; `put_places` writes how tiles lie."""
+
+    def put(stream: ByteStream, type_: Any, parts: _Parts, _version: Version) -> None:
+        stream.put_varint(tag)
+        stream.put_varint(type_.padding is not None)
+        stream.put_array(type_.tile, "i")
+        put_places(stream, type_, parts[0])
+        _put_padding(stream, type_)
+
+    return put
+
+
+def _put_strided_places(stream: ByteStream, type_: StridedViewType, view: int) -> None:
     stream.put_array(type_.traversal_strides, "i")
-    stream.put_varint(parts[0])
+    stream.put_varint(view)
     stream.put_array(type_.dim_map, "i")
-    _put_padding(stream, type_)
 
 
-def _put_gather_scatter_view(
-    stream: ByteStream, type_: GatherScatterViewType, parts: _Parts, _version: Version
-) -> None:
-    stream.put_varint(TypeTag.GATHER_SCATTER_VIEW)
-    stream.put_varint(type_.padding is not None)
-    stream.put_array(type_.tile, "i")
-    stream.put_varint(parts[0])
+def _put_gathered_places(stream: ByteStream, type_: GatherScatterViewType, view: int) -> None:
+    stream.put_varint(view)
     stream.put_varint(type_.sparse_dim)
-    _put_padding(stream, type_)
 
 
 def _put_padding(stream: ByteStream, type_: ViewType) -> None:
@@ -152,8 +155,8 @@ _WRITERS: dict[type, Callable[[ByteStream, Any, _Parts, Version], None]] = {
     TileType: _put_tile,
     TensorViewType: _put_tensor_view,
     PartitionViewType: _put_partition_view,
-    StridedViewType: _put_strided_view,
-    GatherScatterViewType: _put_gather_scatter_view,
+    StridedViewType: _padded_view(TypeTag.STRIDED_VIEW, _put_strided_places),
+    GatherScatterViewType: _padded_view(TypeTag.GATHER_SCATTER_VIEW, _put_gathered_places),
     FunctionType: _put_function,
     TokenType: _put_token,
 }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import IntCodec, SymbolCodec
+from tilewright.ir.codecs import IntCodec, SymbolCodec
 from tilewright.ir.op import Effect, Op, Value, attr, defined, flag, typed
 from tilewright.ir.ops.families import Conversion
 from tilewright.ir.types import TileType, Type

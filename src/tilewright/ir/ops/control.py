@@ -7,7 +7,8 @@ A region's block ends in `Continue` under `For` and `Loop`, in `Yield` under `If
 from __future__ import annotations
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import PredicateCodec, Promise, StringCodec
+from tilewright.ir.attributes import Promise
+from tilewright.ir.codecs import PredicateCodec, StringCodec
 from tilewright.ir.op import (
     Block,
     Effect,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.ir.attributes import EnumCodec, Ordering, Overflow, Rounding, Signedness
+from tilewright.ir.attributes import Ordering, Overflow, Rounding, Signedness
+from tilewright.ir.codecs import EnumCodec
 from tilewright.ir.op import Op, Value, attr, defined, flag, operand
 from tilewright.ir.ops.families import (
     COMPARED,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import EnumCodec, Overflow, Predicate, Rounding, Signedness
+from tilewright.ir.attributes import Overflow, Predicate, Rounding, Signedness
+from tilewright.ir.codecs import EnumCodec
 from tilewright.ir.op import Op, Value, attr, defined, flag, operand, typed
 from tilewright.ir.types import TileType, Type
 

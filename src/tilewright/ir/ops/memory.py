@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import (
-    AtomicMode,
-    BoolArrayCodec,
-    EnumCodec,
-    HintsCodec,
-    MemoryOrder,
-    MemoryScope,
-    TargetHints,
-)
+from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope, TargetHints
+from tilewright.ir.codecs import BoolArrayCodec, EnumCodec, HintsCodec
 from tilewright.ir.op import (
     Effect,
     Op,

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.ir.attributes import (
-    ArrayCodec,
-    BoolCodec,
-    EnumCodec,
-    FloatIdentity,
-    IntCodec,
-    IntIdentity,
-    Signedness,
-)
+from tilewright.ir.attributes import FloatIdentity, IntIdentity, Signedness
+from tilewright.ir.codecs import ArrayCodec, BoolCodec, EnumCodec, IntCodec
 from tilewright.ir.op import (
     Block,
     Op,

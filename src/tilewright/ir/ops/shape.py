@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir.attributes import ConstantCodec, Int32ArrayCodec, IntCodec
+from tilewright.ir.codecs import ConstantCodec, Int32ArrayCodec, IntCodec
 from tilewright.ir.op import Op, Value, attr, defined, operand, operands, typed
 from tilewright.ir.types import TileType, Type
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.ir.attributes import AtomicMode, EnumCodec, MemoryOrder, MemoryScope
+from tilewright.ir.attributes import AtomicMode, MemoryOrder, MemoryScope
+from tilewright.ir.codecs import EnumCodec
 from tilewright.ir.op import (
     Effect,
     Op,

@@ -7,29 +7,18 @@ from enum import Enum
 from typing import Any
 
 from tilewright.dtypes import Element
+from tilewright.ir import codecs
 from tilewright.ir.attributes import (
-    ArrayCodec,
     Attribute,
-    AttributeCodec,
-    BoolArrayCodec,
-    BoolCodec,
     Bounded,
-    ConstantCodec,
     DenseElements,
     Dictionary,
     DivBy,
-    EnumCodec,
     FloatIdentity,
-    HintsCodec,
-    Int32ArrayCodec,
-    IntCodec,
     IntIdentity,
     Overflow,
-    PredicateCodec,
     Promise,
     SameElements,
-    StringCodec,
-    SymbolCodec,
     TargetHints,
 )
 from tilewright.ir.op import Op
@@ -55,7 +44,7 @@ _SPELLINGS: dict[Enum, str] = {
 }
 
 
-def attribute_text(codec: AttributeCodec, value: Any, op: Op) -> str:
+def attribute_text(codec: codecs.AttributeCodec, value: Any, op: Op) -> str:
     """Return the text of an attribute of `op`."""
     return _FORMATTERS[type(codec)](value, op)
 
@@ -218,16 +207,16 @@ _TAGGED: dict[type, Callable[[Any], str]] = {
 }
 
 
-_FORMATTERS: dict[type[AttributeCodec], Callable[[Any, Op], str]] = {
-    EnumCodec: _enum_text,
-    IntCodec: _plain_text,
-    BoolCodec: _bool_text,
-    StringCodec: _string_text,
-    SymbolCodec: _symbol,
-    Int32ArrayCodec: _list_text,
-    BoolArrayCodec: _bools_text,
-    ConstantCodec: _constant_text,
-    ArrayCodec: _items_text,
-    PredicateCodec: _promise_text,
-    HintsCodec: _op_hints_text,
+_FORMATTERS: dict[type[codecs.AttributeCodec], Callable[[Any, Op], str]] = {
+    codecs.EnumCodec: _enum_text,
+    codecs.IntCodec: _plain_text,
+    codecs.BoolCodec: _bool_text,
+    codecs.StringCodec: _string_text,
+    codecs.SymbolCodec: _symbol,
+    codecs.Int32ArrayCodec: _list_text,
+    codecs.BoolArrayCodec: _bools_text,
+    codecs.ConstantCodec: _constant_text,
+    codecs.ArrayCodec: _items_text,
+    codecs.PredicateCodec: _promise_text,
+    codecs.HintsCodec: _op_hints_text,
 }

@@ -11,28 +11,17 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tilewright.dtypes import Element
+from tilewright.ir import codecs
 from tilewright.ir.attributes import (
-    ArrayCodec,
     Attribute,
-    AttributeCodec,
-    BoolArrayCodec,
-    BoolCodec,
     Bounded,
-    ConstantCodec,
     DenseElements,
     Dictionary,
     DivBy,
-    EnumCodec,
     FloatIdentity,
-    HintsCodec,
-    Int32ArrayCodec,
-    IntCodec,
     IntIdentity,
-    PredicateCodec,
     Promise,
     SameElements,
-    StringCodec,
-    SymbolCodec,
     TargetHints,
 )
 from tilewright.ir.elements import element_bits
@@ -49,15 +38,15 @@ _DEEPEST = 16
 _Item = TypeVar("_Item")
 
 
-def parse_attribute(scanner: Scanner, codec: AttributeCodec) -> Any:
+def parse_attribute(scanner: Scanner, codec: codecs.AttributeCodec) -> Any:
     """Parse one attribute of an op; a constant is returned as its `ConstantText`."""
     return _PARSERS[type(codec)](scanner, codec)
 
 
-def begins(scanner: Scanner, codec: AttributeCodec) -> bool:
+def begins(scanner: Scanner, codec: codecs.AttributeCodec) -> bool:
     """Whether an optional attribute comes next; only keywords can be recognised."""
     found = IDENTIFIER.match(scanner.text, scanner.position)
-    return isinstance(codec, EnumCodec) and found is not None and found[0] in _members(codec)
+    return isinstance(codec, codecs.EnumCodec) and found is not None and found[0] in _members(codec)
 
 
 def parse_hints(scanner: Scanner) -> TargetHints:
@@ -66,7 +55,7 @@ def parse_hints(scanner: Scanner) -> TargetHints:
     return TargetHints(_named(scanner, ">", _advice))
 
 
-def _enum(scanner: Scanner, codec: EnumCodec) -> Any:
+def _enum(scanner: Scanner, codec: codecs.EnumCodec) -> Any:
     members = _members(codec)
     start = scanner.position
     word = scanner.word(" or ".join(f"`{name}`" for name in members))
@@ -77,65 +66,65 @@ def _enum(scanner: Scanner, codec: EnumCodec) -> Any:
 
 
 @cache
-def _members(codec: EnumCodec) -> dict[str, Any]:
+def _members(codec: codecs.EnumCodec) -> dict[str, Any]:
     return {spelling(member): member for member in codec.enum}
 
 
-def _integer(scanner: Scanner, _codec: AttributeCodec) -> int:
+def _integer(scanner: Scanner, _codec: codecs.AttributeCodec) -> int:
     return scanner.whole()
 
 
-def _bool(scanner: Scanner, _codec: AttributeCodec) -> bool:
+def _bool(scanner: Scanner, _codec: codecs.AttributeCodec) -> bool:
     return _truth(scanner)
 
 
-def _string(scanner: Scanner, _codec: AttributeCodec) -> str:
+def _string(scanner: Scanner, _codec: codecs.AttributeCodec) -> str:
     return scanner.string()
 
 
-def _symbol(scanner: Scanner, _codec: AttributeCodec) -> str:
+def _symbol(scanner: Scanner, _codec: codecs.AttributeCodec) -> str:
     return scanner.symbol("the name of a global")
 
 
-def _integers(scanner: Scanner, _codec: AttributeCodec) -> tuple[int, ...]:
+def _integers(scanner: Scanner, _codec: codecs.AttributeCodec) -> tuple[int, ...]:
     return tuple(_listed(scanner, Scanner.integer))
 
 
-def _bools(scanner: Scanner, _codec: AttributeCodec) -> tuple[bool, ...]:
+def _bools(scanner: Scanner, _codec: codecs.AttributeCodec) -> tuple[bool, ...]:
     return tuple(_listed(scanner, _truth))
 
 
-def _items(scanner: Scanner, _codec: AttributeCodec) -> tuple[Attribute, ...]:
+def _items(scanner: Scanner, _codec: codecs.AttributeCodec) -> tuple[Attribute, ...]:
     return tuple(_listed(scanner, _tagged))
 
 
-def _constant(scanner: Scanner, _codec: AttributeCodec) -> Any:
+def _constant(scanner: Scanner, _codec: codecs.AttributeCodec) -> Any:
     return parse_constant(scanner)
 
 
-def _promise(scanner: Scanner, _codec: AttributeCodec) -> Promise:
+def _promise(scanner: Scanner, _codec: codecs.AttributeCodec) -> Promise:
     for word, parse in _PROMISES.items():
         if scanner.accepts(word):
             return parse(scanner)
     scanner.fail(" or ".join(f"`{word}`" for word in _PROMISES))
 
 
-def _hints(scanner: Scanner, _codec: AttributeCodec) -> TargetHints:
+def _hints(scanner: Scanner, _codec: codecs.AttributeCodec) -> TargetHints:
     return parse_hints(scanner)
 
 
-_PARSERS: dict[type[AttributeCodec], Callable[[Scanner, Any], Any]] = {
-    EnumCodec: _enum,
-    IntCodec: _integer,
-    BoolCodec: _bool,
-    StringCodec: _string,
-    SymbolCodec: _symbol,
-    Int32ArrayCodec: _integers,
-    BoolArrayCodec: _bools,
-    ConstantCodec: _constant,
-    ArrayCodec: _items,
-    PredicateCodec: _promise,
-    HintsCodec: _hints,
+_PARSERS: dict[type[codecs.AttributeCodec], Callable[[Scanner, Any], Any]] = {
+    codecs.EnumCodec: _enum,
+    codecs.IntCodec: _integer,
+    codecs.BoolCodec: _bool,
+    codecs.StringCodec: _string,
+    codecs.SymbolCodec: _symbol,
+    codecs.Int32ArrayCodec: _integers,
+    codecs.BoolArrayCodec: _bools,
+    codecs.ConstantCodec: _constant,
+    codecs.ArrayCodec: _items,
+    codecs.PredicateCodec: _promise,
+    codecs.HintsCodec: _hints,
 }
 
 
@@ -319,5 +308,5 @@ _BEGINNINGS: dict[str, Callable[[Scanner, int], Attribute]] = {
     "dense": _dense,
     "!cuda_tile.": lambda scanner, _depth: parse_any_type(scanner),
     "#cuda_tile.optimization_hints": lambda scanner, _depth: parse_hints(scanner),
-    "#cuda_tile.": lambda scanner, _depth: _promise(scanner, PredicateCodec()),
+    "#cuda_tile.": lambda scanner, _depth: _promise(scanner, codecs.PredicateCodec()),
 }

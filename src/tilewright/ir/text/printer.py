@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from tilewright.deep_calls import with_room
-from tilewright.ir.attributes import BoolArrayCodec, Visibility
+from tilewright.ir.attributes import Visibility
+from tilewright.ir.codecs import BoolArrayCodec
 from tilewright.ir.function import Function, Global, Module
 from tilewright.ir.op import Block, Field, FieldKind, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
