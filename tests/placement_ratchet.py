@@ -195,9 +195,9 @@ def pytest_configure(config: pytest.Config) -> None:
     compiled_before: WeakSet[Any] = WeakSet()
     compile_ = Kernel._compile  # what launches and `specialized` both come to
 
-    def watched(kernel: Kernel, specialization: Any, placement: Any) -> Any:
-        compiled = compile_(kernel, specialization, placement)
-        if placement is Placement.EARLIEST and compiled not in compiled_before:
+    def watched(kernel: Kernel, request: Any) -> Any:
+        compiled = compile_(kernel, request)
+        if request.placement is Placement.EARLIEST and compiled not in compiled_before:
             compiled_before.add(compiled)
             ratchet.see(kernel, compiled.ledger.counts)
         return compiled

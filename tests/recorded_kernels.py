@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 
@@ -24,6 +23,7 @@ from tilewright.ir.function import Module
 from tilewright.ir.types import TileType
 from tilewright.ir.versions import required_version
 from tilewright.jit.compile import compiler
+from tilewright.jit.compile.compiled import CompiledKernel, Request
 
 __all__ = ["record_into", "recorded"]
 
@@ -41,10 +41,10 @@ def record_into(folder: Path) -> None:
     compile_kernel = compiler.compile_kernel
 
     @wraps(compile_kernel)
-    def recording(source: SourceFunction, *rest: Any) -> Any:
-        compiled = compile_kernel(source, *rest)
+    def recording(request: Request) -> CompiledKernel:
+        compiled = compile_kernel(request)
         if not hypothesis.currently_in_test_context():
-            _keep(folder / _place(source), compiled.module)
+            _keep(folder / _place(request.source), compiled.module)
         return compiled
 
     compiler.compile_kernel = recording

@@ -24,7 +24,7 @@ from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import PointerParam, ScalarParam, Signature
 from tilewright.given import as_int, as_ints, shown
-from tilewright.jit.loader import load_external_code
+from tilewright.jit.loader import cuda_external
 from tilewright.jit.plans.external_launch import ExternalEntry, bind_external, build_external
 from tilewright.runtime.devices.function import LaunchShape
 from tilewright.runtime.memory.dtypes import memory_dtype
@@ -98,7 +98,7 @@ class ExternalModule:
     def __init__(self, code: bytes, origin: str) -> None:
         self.code = code
         self.origin = origin
-        self._names = load_external_code().kernel_names(code)
+        self._names = cuda_external.kernel_names(code)
 
     def kernel(
         self, name: str, reason: str, /, **parameters: In | Out | InOut | type[DType]

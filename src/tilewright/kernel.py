@@ -30,7 +30,7 @@ from tilewright.jit.cache.memory import SingleFlight
 from tilewright.jit.compile.compiled import CompiledKernel, Options, Request
 from tilewright.jit.compile.executable import Executable, make_executable
 from tilewright.jit.compile.placement_override import chosen_placement
-from tilewright.jit.loader import load_compiler
+from tilewright.jit.loader import compiler
 from tilewright.jit.plans.launch import build_launch, check_launch, refuse_guarded
 from tilewright.jit.plans.launch_later import launch_later
 from tilewright.jit.plans.launches import Launches
@@ -172,18 +172,19 @@ class Kernel:
 
         The globals, helpers and closures are those of the moment of the call.
         """
-        compiled = self._compile(specialization, placement)
-        self._extents.tell(self.source, self.signature, compiled.untied)
+        compiled = self._compile(self._request(specialization, placement))
+        self._extents.tell(self.source, self.signature, compiled.facts.untied)
         return compiled
 
-    def _compile(self, specialization: Specialization, placement: Placement) -> CompiledKernel:
+    def _request(self, specialization: Specialization, placement: Placement) -> Request:
+        return Request(self.source, self.signature, specialization, self.options, placement)
+
+    def _compile(self, request: Request) -> CompiledKernel:
         """Like `specialized`, without its warnings."""
-        compile_ = load_compiler().compile_kernel
-        make = partial(
-            compile_, self.source, self.signature, specialization, self.options, placement
-        )
+        make = partial(compiler.compile_kernel, request)
         for edition in count():
-            compiled = self._compiled.get((placement, specialization, edition), make)
+            key = (request.placement, request.specialization, edition)
+            compiled = self._compiled.get(key, make)
             if compiled.captures.are_current():
                 return compiled
         raise AssertionError("counting has no end")
@@ -208,10 +209,9 @@ class Kernel:
         self, device: Device, specialization: Specialization, placement: Placement
     ) -> Executable:
         """The executable for one specialisation, valid for the current captured values."""
-        request = Request(self.source, self.signature, specialization, self.options, placement)
-        compile_ = partial(self._compile, specialization, placement)
+        request = self._request(specialization, placement)
         kind = device.backend.runs
-        make = partial(make_executable, kind, request, compile_)
+        make = partial(make_executable, kind, request, partial(self._compile, request))
         for edition in count():
             key = (kind, placement, specialization, edition)
             found = self._executables.get(key, make)

@@ -13,7 +13,7 @@ from collections import Counter
 from entry_samples import Sample, samples
 
 from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
-from tilewright.jit.cache.plain_forms import Unreadable
+from tilewright.jit.cache.plain_data import Unreadable
 
 COUNT = int(os.environ.get("FUZZ_COUNT", "10000")) // 5
 SEED = int(os.environ.get("FUZZ_SEED", "0"))

@@ -25,8 +25,7 @@ from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKin
 from tilewright.ir.launch_terms import LaunchTerm
 from tilewright.jit.cache import disk as disk_cache
 from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
-from tilewright.jit.cache.plain_data import MOST_DEEP, Schema
-from tilewright.jit.cache.plain_forms import Unreadable, Unwritable
+from tilewright.jit.cache.plain_data import MOST_DEEP, Schema, Unreadable, Unwritable
 from tilewright.jit.cache.store import _MAGIC, FOLDER
 
 SOURCES = sorted(Path(tw.__file__).parent.rglob("*.py"))

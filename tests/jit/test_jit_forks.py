@@ -49,17 +49,15 @@ print(os.waitpid(child, 0)[1], *found)
 HELD = """
 import os, sys, time
 from pathlib import Path
-from tilewright.jit.cache.process_lock import ProcessLock
+from tilewright.jit.cache.process_lock import hold_lock
 
-lock = ProcessLock(Path(sys.argv[1]), 0)
-lock.acquire()
-child = os.fork()
-if child == 0:
-    time.sleep(60)
-lock.release()
+with hold_lock(Path(sys.argv[1]), 0):
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
 try:
-    lock.acquire()
-    print("mine again")
+    with hold_lock(Path(sys.argv[1]), 0):
+        print("mine again")
 finally:
     os.kill(child, 9)
     os.waitpid(child, 0)

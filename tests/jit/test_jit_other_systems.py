@@ -145,18 +145,17 @@ def _another(module):
 
 def test_locks_of_windows(windows, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")  # for all but the module that was made
-    first, second = (windows.ProcessLock(tmp_path / "a.lock", 0) for _ in range(2))
-    with first, pytest.raises(windows.Taken, match=r"a\.lock"):
-        second.acquire()
-    with second:
+    path, hold_lock = tmp_path / "a.lock", windows.hold_lock
+    with hold_lock(path, 0), pytest.raises(windows.Taken, match=r"a\.lock"), hold_lock(path, 0):
         pass
-    with first:
+    with hold_lock(path, 0):
         pass
 
 
 def test_a_system_without_locks(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     without = _another(process_lock)
-    with pytest.raises(OSError, match="this system locks no files"):
-        without.ProcessLock(tmp_path / "a.lock", 0).acquire()
+    path = tmp_path / "a.lock"
+    with pytest.raises(OSError, match="this system locks no files"), without.hold_lock(path, 0):
+        pass
     assert Taken is not without.Taken

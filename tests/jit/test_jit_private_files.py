@@ -22,7 +22,7 @@ from tilewright.jit.cache.private_files import (
     read_private,
     write_private,
 )
-from tilewright.jit.cache.process_lock import ProcessLock
+from tilewright.jit.cache.process_lock import hold_lock
 from tilewright.jit.cache.store import FOLDER, MARKER, FileStore
 from tilewright.settings import Settings
 from tilewright.tune import own_files, records
@@ -119,8 +119,8 @@ def test_a_pipe_is_no_file_and_keeps_nobody_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(Unusable, match="pipe is no file"):
         read_private(tmp_path / "pipe", 10)
-    with pytest.raises(Unusable, match="pipe is no file"):
-        ProcessLock(tmp_path / "pipe", 0).acquire()
+    with pytest.raises(Unusable, match="pipe is no file"), hold_lock(tmp_path / "pipe", 0):
+        pass
     write_private(tmp_path / "file", b"x" * 11)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
     assert read_private(tmp_path / "file", 11) == b"x" * 11
@@ -133,8 +133,8 @@ def test_a_lock_is_not_taken_through_a_link(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "a.lock").symlink_to(victim)
-    with pytest.raises(OSError, match="symbolic links"):
-        ProcessLock(tmp_path / "a.lock", 0).acquire()
+    with pytest.raises(OSError, match="symbolic links"), hold_lock(tmp_path / "a.lock", 0):
+        pass
     assert victim.read_text() == "precious"
 
 
@@ -203,9 +203,7 @@ def test_records_where_there_is_no_home(tmp_path, monkeypatch, where):
         monkeypatch.setattr(Path, "mkdir", lambda path, **_: closed(path))
     store = FileStore(home, 1 << 20)
     monkeypatch.setattr(own_files, "current_settings", Settings)
-    monkeypatch.setattr(
-        own_files, "load_disk_cache", lambda: type("", (), {"store_of": lambda _: store})
-    )
+    monkeypatch.setattr(own_files, "disk_cache", type("", (), {"store_of": lambda _: store}))
     monkeypatch.setattr(private_files, "_told", set())
     monkeypatch.chdir(tmp_path)
     records.forget_tables()

@@ -5,27 +5,25 @@ import sys
 
 import pytest
 
-from tilewright.jit.cache.process_lock import ProcessLock, Taken
+from tilewright.jit.cache.process_lock import Taken, hold_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from tilewright.jit.cache.process_lock import ProcessLock
-lock = ProcessLock(Path(sys.argv[1]), 10)
-lock.acquire()
-print("mine", flush=True)
-time.sleep(60)
+from tilewright.jit.cache.process_lock import hold_lock
+with hold_lock(Path(sys.argv[1]), 10):
+    print("mine", flush=True)
+    time.sleep(60)
 """
 
 
 def test_one_at_a_time(tmp_path):
-    first, second = (ProcessLock(tmp_path / "a.lock", 0) for _ in range(2))
-    with first, pytest.raises(Taken, match=r"a\.lock"):
-        second.acquire()
-    with second:
+    path = tmp_path / "a.lock"
+    with hold_lock(path, 0), pytest.raises(Taken, match=r"a\.lock"), hold_lock(path, 0):
         pass
-    second.release()  # of nothing is nothing
-    with first:
+    with hold_lock(path, 0):
+        pass
+    with hold_lock(path, 0):
         pass
 
 
@@ -35,16 +33,17 @@ def test_the_end_of_a_process_frees_it(tmp_path):
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"mine\n"
-        with pytest.raises(Taken):
-            ProcessLock(path, 0.05).acquire()
+        with pytest.raises(Taken), hold_lock(path, 0.05):
+            pass
     finally:
         holder.kill()
         holder.wait()
         holder.stdout.close()
-    with ProcessLock(path, 10):
+    with hold_lock(path, 10):
         pass
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(OSError, match="No such file"):
-        ProcessLock(tmp_path / "none" / "a.lock", 1).acquire()
+    missing = tmp_path / "none" / "a.lock"
+    with pytest.raises(OSError, match="No such file"), hold_lock(missing, 1):
+        pass

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tilewright.jit.cache.private_files import Unusable
-from tilewright.jit.cache.process_lock import ProcessLock
+from tilewright.jit.cache.process_lock import hold_lock
 from tilewright.jit.cache.store import FileStore
 
 KEY = "ab" + "0" * 62
@@ -144,7 +144,7 @@ def test_scraps_of_processes_that_were_killed_are_removed_in_time(store):
 def test_nothing_is_removed_while_another_process_is_at_it(tmp_path):
     store = FileStore(tmp_path / "cache", limit=2_000)
     store.prepare()
-    with ProcessLock(store.folder / "evicting.lock", 0):
+    with hold_lock(store.folder / "evicting.lock", 0):
         for number in range(10):
             store.put(key(number), bytes(900))
         assert store.evict() == 0

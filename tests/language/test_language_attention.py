@@ -43,7 +43,7 @@ def test_no_check_is_left_and_none_is_in_the_loop_over_keys():
         compiled = attention.specialized(specialization)
         outcomes = {entry.outcome for entry in compiled.ledger.entries}
         assert outcomes == {Rung.PROVED, Rung.LAUNCH}
-        assert not compiled.sites
+        assert not compiled.facts.sites
 
 
 def test_a_launch_whose_heads_find_no_keys_is_refused():

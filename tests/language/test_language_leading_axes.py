@@ -85,7 +85,7 @@ def test_matrices_of_heads(kernel):
 def test_every_place_is_proved_by_the_signature(kernel):
     compiled = kernel.specialized(sample_specialization(kernel.signature, "cpu"))
     assert compiled.ledger.counts.proved >= 2
-    assert compiled.launch_checks == ()
+    assert compiled.facts.launch_checks == ()
 
 
 def test_windows_orders_and_counts():

@@ -272,7 +272,7 @@ def test_what_the_extents_tie_needs_no_check_at_launch(kernel):
     """A piece's place is one of the input's tiles by the signature alone."""
     compiled = kernel.specialized(sample_specialization(kernel.signature, "cpu"))
     assert compiled.ledger.counts.proved > 0
-    assert compiled.launch_checks == ()
+    assert compiled.facts.launch_checks == ()
 
 
 def test_a_tile_of_another_extent_is_still_looked_at():

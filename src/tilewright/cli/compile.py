@@ -23,8 +23,8 @@ from tilewright.cli.tile_ir_files import write_bytes
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.ir.text import module_text
 from tilewright.jit.compile.compiled import CompiledKernel
-from tilewright.jit.loader import load_compiler
 from tilewright.kernel import Kernel
+from tilewright.runtime.loading import load_module
 
 __all__ = ["compile_command"]
 
@@ -94,7 +94,7 @@ def compile_command(ctx: click.Context, screen: Screen, /, address: str, **optio
 
 def _front_end(kernel: Kernel, specialization: Specialization) -> tuple[CompiledKernel, float]:
     """From the AST to bytecode, timed; the import of the compiler is excluded."""
-    load_compiler()
+    load_module("tilewright.jit.compile.compiler")
     started = time.perf_counter()
     compiled = kernel.specialized(specialization)
     assert compiled.bytecode.data, "bytecode is made on demand, and is part of the front end"

@@ -133,7 +133,7 @@ def _show(
     out.print(annotated_source(kernel.source, compiled.ledger))
     out.print()
     out.print(Text("every launch checks", "title"))
-    conditions = [*shared_dims(kernel.signature), *map(condition_of, compiled.launch_checks)]
+    conditions = [*shared_dims(kernel.signature), *map(condition_of, compiled.facts.launch_checks)]
     for condition in conditions or ["nothing but kinds, ranks, dtypes and devices"]:
         out.print(Text(f"  {condition}"), soft_wrap=True)
     out.print()
@@ -163,6 +163,6 @@ def _plain(kernel: Kernel, compiled: CompiledKernel) -> dict[str, Any]:
                 "location": None if check.location is None else str(check.location),
                 "guarded": check.guarded,
             }
-            for check in compiled.launch_checks
+            for check in compiled.facts.launch_checks
         ],
     }

@@ -21,7 +21,7 @@ from tilewright.jit.cache.private_files import (
     read_private,
     warn_once,
 )
-from tilewright.jit.loader import load_disk_cache
+from tilewright.jit.loader import disk_cache
 from tilewright.settings import current_settings
 
 __all__ = ["OwnFile", "make_own_folder", "own_file", "read_own_file", "write_own_file"]
@@ -91,5 +91,5 @@ def _place() -> _FilePlace | None:
         return None
     if settings.tuned:
         return _FilePlace(Path(settings.tuned), Path(settings.tuned))
-    store = load_disk_cache().store_of(settings)
+    store = disk_cache.store_of(settings)
     return None if store is None else _FilePlace(store.root, store.root / "tuned")

@@ -20,6 +20,7 @@ chooses is `remembered`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -31,7 +32,7 @@ from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
 from tilewright.jit.cache.private_files import Unusable, is_absent, write_private
-from tilewright.jit.cache.process_lock import ProcessLock, Taken
+from tilewright.jit.cache.process_lock import Taken, hold_lock
 from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.fork import ForkedLock
@@ -308,17 +309,15 @@ def _parsed(data: bytes, file: Path, target: str) -> tuple[Record, ...]:
 
 def add_record(file: Path, target: str, record: Record) -> None:
     """Add a record to a file that other processes may be writing, too."""
-    lock = ProcessLock(file.with_suffix(".lock"), _PATIENCE)
-    try:
-        lock.acquire()
-    except Taken:
-        raise TuneError(f"other processes have been writing {file} for {_PATIENCE:g} s") from None
-    except Unusable as error:
-        raise TuneError(str(error)) from None
-    try:
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(hold_lock(file.with_suffix(".lock"), _PATIENCE))
+        except Taken:
+            text = f"other processes have been writing {file} for {_PATIENCE:g} s"
+            raise TuneError(text) from None
+        except Unusable as error:
+            raise TuneError(str(error)) from None
         write_records(file, target, (*_usable(file), record))
-    finally:
-        lock.release()
 
 
 def write_records(file: Path, target: str, records: Iterable[Record]) -> None:

@@ -29,13 +29,12 @@ from tilewright.jit.cache.fingerprints import (
     package_fingerprint,
     package_signature,
 )
-from tilewright.jit.cache.plain_data import Schema
-from tilewright.jit.cache.plain_forms import Unreadable, Unwritable
+from tilewright.jit.cache.plain_data import Schema, Unreadable, Unwritable
 from tilewright.jit.cache.private_files import Unusable, warn_once
 from tilewright.jit.cache.process_lock import Taken
 from tilewright.jit.cache.store import FileStore
 from tilewright.jit.compile.compiled import LaunchFacts, Request
-from tilewright.jit.loader import Assembler
+from tilewright.jit.loader import cuda_program
 from tilewright.settings import Settings, current_settings
 
 __all__ = ["DiskCache", "Found", "Kept", "kept_kernels", "open_cache", "store_of"]
@@ -87,29 +86,31 @@ class DiskCache:
     """The cache entries of one folder, for one release of the tools."""
 
     def __init__(self, store: FileStore, tools: str) -> None:
-        self._store = store
+        self.store = store
         self._tools = tools
 
     def find(self, request: Request) -> Found | None:
         """The entry of a kernel with this source and the current values of its captures."""
         source_key = self._source_key(request)
-        places = self._places(source_key)
-        if places is None:
-            return None
         kernel = request.source.plain()
-        named = {
-            name: value.value
-            for name, value in request.specialization.constants
-            if isinstance(value, NamedConstant)
-        }
-        captures = Captures.look_up(kernel, places, named)
-        if captures is None:
-            return None
+        constants = request.specialization.constants
+        named = {name: one.value for name, one in constants if isinstance(one, NamedConstant)}
         try:
-            entry = self._store.get(_entry_key(source_key, captures))
-        except Unknown:
+            kept = _SCHEMA.read(self.store.get(_places_key(source_key)) or b"", _Places)
+            places = tuple(CapturePlace(*place) for place in kept.places)
+            captures = Captures.look_up(kernel, places, named)
+            if captures is None:
+                return None
+            entry = self.store.get(_entry_key(source_key, captures)) or b""
+            label = _label_of(entry)
+            cubin = None if label is None else self.store.get(label.cubin)
+            if label is None or cubin is None:
+                return None
+            body = entry.split(b"\n", 2)[2]
+            facts = read_facts(body, (kernel, *captures.helpers()), request)
+        except (Unknown, Unreadable):
             return None
-        return None if entry is None else self._read(entry, request, captures)
+        return Found(facts, captures, cubin, label.cubin)
 
     def keep(
         self, request: Request, facts: LaunchFacts, captures: Captures, cubin_key: str
@@ -119,56 +120,35 @@ class DiskCache:
         places = captures.places(kernel)
         if places is None:
             return
+        made_for = describe(request.signature, request.specialization)
         try:
             source_key = self._source_key(request)
             entry_key = _entry_key(source_key, captures)
-        except Unknown:
-            return
-        try:
             body = write_facts(facts, (kernel, *captures.helpers()), request)
-            label = _SCHEMA.write(_label(request, cubin_key))
+            label = _SCHEMA.write(_Label(request.signature.kernel, made_for, cubin_key))
             written = _SCHEMA.write(_Places(places))
-        except Unwritable:
+        except (Unknown, Unwritable):
             return
-        self._store.put(_places_key(source_key), written)
-        self._store.put(entry_key, b"\n".join((_ENTRY, label, body)))
+        self.store.put(_places_key(source_key), written)
+        self.store.put(entry_key, b"\n".join((_ENTRY, label, body)))
 
     def cubin_key(self, bytecode: bytes, target: str, opt_level: int | None) -> str:
         """The content key of a cubin."""
         return digest("cubin", self._tools, target, str(opt_level), bytecode)
 
-    def cubin(self, key: str) -> bytes | None:
-        """The cubin under a content key, if there is one."""
-        return self._store.get(key)
-
-    def keep_cubin(self, key: str, cubin: bytes) -> None:
-        """Write a cubin."""
-        self._store.put(key, cubin)
-
-    def forget(self, key: str) -> None:
-        """Remove a cubin that a driver has rejected."""
-        self._store.remove(key)
-
     @contextlib.contextmanager
     def making(self, key: str) -> Iterator[None]:
         """Hold the lock of a content key between processes; after a timeout, go on without it."""
-        try:
-            lock = self._store.lock(key, current_settings().tileiras_timeout)
-        except (Unusable, OSError):
-            yield
-            return
-        try:
+        with contextlib.ExitStack() as held:
             # Without the lock two processes may assemble the same cubin, which is harmless.
             with contextlib.suppress(Taken, Unusable, OSError):
-                lock.acquire()
+                held.enter_context(self.store.lock(key, current_settings().tileiras_timeout))
             yield
-        finally:
-            lock.release()
 
     def _source_key(self, request: Request) -> str:
         return digest(
             "source",
-            _package(self._store),
+            _package(self.store),
             self._tools,
             fingerprint(request.source.function.__code__),
             repr(request.signature),
@@ -176,26 +156,6 @@ class DiskCache:
             repr(request.options),
             request.placement.name,
         )
-
-    def _places(self, source_key: str) -> tuple[CapturePlace, ...] | None:
-        data = self._store.get(_places_key(source_key))
-        try:
-            found = None if data is None else _SCHEMA.read(data, _Places)
-        except Unreadable:
-            return None
-        return None if found is None else tuple(CapturePlace(*place) for place in found.places)
-
-    def _read(self, entry: bytes, request: Request, captures: Captures) -> Found | None:
-        label = _label_of(entry)
-        cubin = None if label is None else self._store.get(label.cubin)
-        if label is None or cubin is None:
-            return None
-        try:
-            body = entry.split(b"\n", 2)[2]
-            facts = read_facts(body, (request.source.plain(), *captures.helpers()), request)
-        except Unreadable:
-            return None
-        return Found(facts, captures, cubin, label.cubin)
 
 
 def kept_kernels(store: FileStore) -> Iterator[Kept]:
@@ -206,11 +166,6 @@ def kept_kernels(store: FileStore) -> Iterator[Kept]:
         if label is not None:
             nbytes = sizes.get(label.cubin, 0)
             yield Kept(label.kernel, label.made_for, nbytes, file.last_used)
-
-
-def _label(request: Request, cubin_key: str) -> _Label:
-    made_for = describe(request.signature, request.specialization)
-    return _Label(request.signature.kernel, made_for, cubin_key)
 
 
 def _label_of(contents: bytes) -> _Label | None:
@@ -240,11 +195,6 @@ def _package(store: FileStore) -> str:
     return _remembered(store, digest("package", package_signature()), package_fingerprint)
 
 
-def _tools(store: FileStore, assembler: Assembler) -> str:
-    """The release of the tools; cached, because it runs them."""
-    return _remembered(store, digest("tools", assembler.tools_signature()), assembler.tools_version)
-
-
 def _remembered(store: FileStore, key: str, ask: Callable[[], str]) -> str:
     known = store.get(key)
     if known is None:
@@ -272,7 +222,7 @@ def _folder_at_home() -> Path:
 
 
 @cache
-def open_cache(assembler: Assembler) -> DiskCache | None:
+def open_cache() -> DiskCache | None:
     """The disk cache of this process; None if it is off or unusable, which is reported once."""
     store = store_of(current_settings())
     if store is None:
@@ -282,4 +232,6 @@ def open_cache(assembler: Assembler) -> DiskCache | None:
     except Unusable as error:
         warn_once(store.root, f"compiled kernels are not kept: {error}")
         return None
-    return DiskCache(store, _tools(store, assembler))
+    # The release of the tools is remembered, because asking for it runs them.
+    tools_key = digest("tools", cuda_program.tools_signature())
+    return DiskCache(store, _remembered(store, tools_key, cuda_program.tools_version))

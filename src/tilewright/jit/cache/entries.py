@@ -19,8 +19,7 @@ from tilewright.frontend.source.capture import source_file
 from tilewright.ir import launch_terms, types
 from tilewright.ir.arguments import Argument
 from tilewright.ir.ops import internal
-from tilewright.jit.cache.plain_data import Schema
-from tilewright.jit.cache.plain_forms import Unreadable, Unwritable
+from tilewright.jit.cache.plain_data import Schema, Unreadable, Unwritable
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 from tilewright.passes.place_checks import Site
 from tilewright.source import Location, SourceFile, Span
@@ -57,12 +56,12 @@ _NAMES = {
 
 def write_facts(facts: LaunchFacts, functions: tuple[FunctionType, ...], request: Request) -> bytes:
     """Encode facts; `functions` are the kernel and its helpers. Raises `Unwritable`."""
-    return _schema().write(facts, _Files(functions), _Fitting(request))
+    return _schema().write(facts, _Files(functions), _rules(request))
 
 
 def read_facts(data: bytes, functions: tuple[FunctionType, ...], request: Request) -> LaunchFacts:
     """Decode facts; raises `Unreadable`, and nothing else, for invalid bytes."""
-    facts = _schema().read(data, LaunchFacts, _Files(functions), _Fitting(request))
+    facts = _schema().read(data, LaunchFacts, _Files(functions), _rules(request))
     if not facts.entries or facts.name != request.signature.kernel:
         raise Unreadable("these are facts about another kernel")
     return facts
@@ -97,55 +96,47 @@ class _Files:
         return self._files[number]
 
 
-class _Fitting:
+def _rules(request: Request) -> dict[type, Callable[[Any], bool]]:
     """Validation of decoded facts: every term must exist in launches of this specialisation."""
+    signature, specialization = request.signature, request.specialization
+    arguments = frozenset((*arguments_of(signature, specialization), record_argument()))
+    ranks = {param.name: param.rank for param in signature.tensors}
+    for param, spec in zip(signature.tensors, specialization.tensors, strict=True):
+        if spec.segments is not None:
+            ranks[offsets_name(param.name)] = 1
+    passed = {argument.term for argument in arguments}
+    addressed = ranks.keys() | {param.name for param in signature.pointers}
+    dtypes = zip(signature.scalars, specialization.scalars, strict=True)
+    scalars = {param.name: dtype.element for param, dtype in dtypes}
 
-    def __init__(self, request: Request) -> None:
-        signature = request.signature
-        passed = (*arguments_of(signature, request.specialization), record_argument())
-        self._arguments = frozenset(passed)
-        self._terms = frozenset(argument.term for argument in passed)
-        self._ranks = {param.name: param.rank for param in signature.tensors}
-        for param, spec in zip(signature.tensors, request.specialization.tensors, strict=True):
-            if spec.segments is not None:
-                self._ranks[offsets_name(param.name)] = 1
-        self._pointers = {param.name for param in signature.pointers}
-        dtypes = zip(signature.scalars, request.specialization.scalars, strict=True)
-        self._scalars = {param.name: dtype.element for param, dtype in dtypes}
+    def has_address(term: launch_terms.BaseAddress | launch_terms.PointerArgument) -> bool:
+        return term.param in addressed
 
-    def __call__(self, part: Any) -> bool:
-        rule = _RULES.get(type(part))
-        return rule is None or rule(self, part)
+    def has_axis(term: launch_terms.Extent | launch_terms.Stride | launch_terms.TileCount) -> bool:
+        return 0 <= term.axis < ranks.get(term.param, 0)
 
-    def has_address(self, term: launch_terms.BaseAddress | launch_terms.PointerArgument) -> bool:
-        """Whether a tensor of this name has an address."""
-        return term.param in self._ranks or term.param in self._pointers
-
-    def has_axis(self, term: launch_terms.Extent | launch_terms.Stride) -> bool:
-        """Whether the tensor has this axis."""
-        return 0 <= term.axis < self._ranks.get(term.param, 0)
-
-    def has_tiles(self, term: launch_terms.TileCount) -> bool:
-        """Whether the tensor has this axis; the tile is positive."""
-        return term.tile > 0 and 0 <= term.axis < self._ranks.get(term.param, 0)
-
-    def is_passed(self, argument: Argument) -> bool:
-        """Whether the argument is one of this specialisation's."""
-        return argument in self._arguments
-
-    def has_extent(self, term: launch_terms.GridExtent) -> bool:
-        """Whether the extent of this grid axis is an argument."""
-        return term in self._terms
-
-    def has_scalar(self, term: launch_terms.ScalarArgument) -> bool:
-        """Whether the kernel has this scalar."""
-        return term.param in self._scalars
-
-    def is_whole(self, known: terms.Known) -> bool:
+    def is_whole(known: terms.Known) -> bool:
         """Whether a launch check may use the term: an integer, known before memory is allocated."""
         if isinstance(known.term, launch_terms.ScalarArgument):
-            return bool(self._scalars[known.term.param].is_integer)
+            return bool(scalars[known.term.param].is_integer)
         return isinstance(known.term, _COUNTS)
+
+    return {
+        launch_terms.BaseAddress: has_address,
+        launch_terms.PointerArgument: has_address,
+        launch_terms.Extent: has_axis,
+        launch_terms.Stride: has_axis,
+        launch_terms.TileCount: lambda count: count.tile > 0 and has_axis(count),
+        launch_terms.ScalarArgument: lambda scalar: scalar.param in scalars,
+        launch_terms.GridExtent: lambda extent: extent in passed,
+        intervals.MachineType: lambda held: 0 < held.bits <= _MOST_BITS,
+        terms.Known: is_whole,
+        operations.Greatest: lambda greatest: len(greatest.choices) > 0,
+        operations.Least: lambda least: len(least.choices) > 0,
+        operations.Product: lambda product: len(product.factors) in (1, 2),
+        padding.PaddedReduction: lambda noted: noted.tile > 0,
+        Argument: lambda argument: argument in arguments,
+    }
 
 
 _COUNTS = (
@@ -155,21 +146,3 @@ _COUNTS = (
     launch_terms.Stride,
     launch_terms.TileCount,
 )
-
-
-_RULES: dict[type, Callable[[_Fitting, Any], bool]] = {
-    launch_terms.BaseAddress: _Fitting.has_address,
-    launch_terms.PointerArgument: _Fitting.has_address,
-    launch_terms.Extent: _Fitting.has_axis,
-    launch_terms.Stride: _Fitting.has_axis,
-    launch_terms.TileCount: _Fitting.has_tiles,
-    launch_terms.ScalarArgument: _Fitting.has_scalar,
-    launch_terms.GridExtent: _Fitting.has_extent,
-    intervals.MachineType: lambda _, held: 0 < held.bits <= _MOST_BITS,
-    terms.Known: _Fitting.is_whole,
-    operations.Greatest: lambda _, greatest: len(greatest.choices) > 0,
-    operations.Least: lambda _, least: len(least.choices) > 0,
-    operations.Product: lambda _, product: len(product.factors) in (1, 2),
-    padding.PaddedReduction: lambda _, noted: noted.tile > 0,
-    Argument: _Fitting.is_passed,
-}

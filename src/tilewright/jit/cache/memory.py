@@ -3,10 +3,10 @@
 The first thread with a key compiles, and the others wait for it. A compile error is raised in all
 of them and not cached, so the next call compiles again. An interrupt, or any other exception of the
 first thread alone, is raised there, and one of the waiting threads compiles. A wait that would be
-circular is replaced by a second compilation (`waiting`). Tables are bounded: the least recently
-used entries are evicted, and operations keep their executables alive. Programs are assembled by a
-small pool of threads, each of which waits for a tileiras process. A forked child has none of these
-threads: it restarts all work that was in progress.
+circular is replaced by a second compilation. Tables are bounded: the least recently used entries
+are evicted, and operations keep their executables alive. Programs are assembled by a small pool of
+threads, each of which waits for a tileiras process. A forked child has none of these threads: it
+restarts all work that was in progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from tilewright.errors import LaunchError, TilewrightError
-from tilewright.jit.cache.waiting import forget_waits, wait_for
 from tilewright.runtime.devices.cores import usable_cores
 
 __all__ = ["SingleFlight", "finish_background_work", "in_background"]
@@ -36,32 +35,18 @@ _KEPT = 0.75  # fraction that an eviction leaves, so that evictions are rare
 class _Flight(Generic[Made]):
     """An entry in the making, and its outcome for the waiting threads."""
 
-    __slots__ = ("_over", "error", "made", "maker", "used")
+    __slots__ = ("error", "made", "maker", "over", "used")
 
     def __init__(self) -> None:
-        self.maker = threading.get_ident()
+        self.maker: int | None = threading.get_ident()
         self.made: tuple[Made] | None = None
         self.error: TilewrightError | None = None
         self.used = 0
-        self._over = threading.Event()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the entry was made, refused or abandoned."""
-        return self._over.is_set()
-
-    def end(self) -> None:
-        """Wake all waiting threads; idempotent."""
-        self._over.set()
+        self.over = threading.Event()  # the entry was made, refused or abandoned
 
     def join(self) -> None:
         """Wait for its end."""
-        self._over.wait()
-
-    def result(self) -> Made:
-        """The finished entry."""
-        assert self.made is not None, "the entry is in the making, or has failed"
-        return self.made[0]
+        self.over.wait()
 
 
 class SingleFlight(Generic[Made]):
@@ -85,14 +70,14 @@ class SingleFlight(Generic[Made]):
                     if flight is fresh:
                         return self._make(key, fresh, make)
                 finally:
-                    if not fresh.is_over and self._entries.get(key) is fresh:
+                    if not fresh.over.is_set() and self._entries.get(key) is fresh:
                         del self._entries[key]
-                    fresh.end()
-            if not flight.is_over and not wait_for(flight):
+                    fresh.over.set()
+            if not flight.over.is_set() and not _wait_for(flight):
                 return make()
             if flight.made is not None:
                 flight.used = next(self._uses)
-                return flight.result()
+                return flight.made[0]
             if flight.error is not None:
                 raise flight.error
 
@@ -105,7 +90,7 @@ class SingleFlight(Generic[Made]):
             raise
         fresh.used = next(self._uses)
         fresh.made = (made,)
-        fresh.end()
+        fresh.over.set()
         if len(self._entries) > self._most:
             self._forget_the_oldest()
         return made
@@ -113,7 +98,8 @@ class SingleFlight(Generic[Made]):
     def _forget_the_oldest(self) -> None:
         """Evict the least recently used entries, but none in the making."""
         with self._lock:
-            done = [(one.used, key) for key, one in list(self._entries.items()) if one.is_over]
+            entries = list(self._entries.items())
+            done = [(one.used, key) for key, one in entries if one.over.is_set()]
             excess = len(self._entries) - int(self._most * _KEPT)
             for _, key in sorted(done, key=lambda use: use[0])[: max(0, excess)]:
                 self._entries.pop(key, None)
@@ -122,17 +108,17 @@ class SingleFlight(Generic[Made]):
         """Remove an entry that has failed, unless it was replaced."""
         with self._lock:
             flight = self._entries.get(key)
-            if flight is not None and flight.made is not None and flight.result() is made:
+            if flight is not None and flight.made is not None and flight.made[0] is made:
                 del self._entries[key]
 
     def entries(self) -> tuple[Made, ...]:
         """All finished entries."""
-        return tuple(one.result() for one in list(self._entries.values()) if one.made is not None)
+        return tuple(one.made[0] for one in list(self._entries.values()) if one.made is not None)
 
     def restart(self) -> None:
         """Reset in a forked child, which lacks the threads that were making entries."""
         self._lock = threading.RLock()
-        self._entries = {key: one for key, one in self._entries.items() if one.is_over}
+        self._entries = {key: one for key, one in self._entries.items() if one.over.is_set()}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -183,7 +169,7 @@ class _Task(Future[Made]):
         if not self.done() and timeout is None:
             if threading.get_ident() in _background.workers:
                 self.run()  # all other threads of the pool may be waiting as well
-            if not self.done() and not wait_for(self):
+            if not self.done() and not _wait_for(self):
                 return self._work()
         return super().result(timeout)
 
@@ -258,6 +244,44 @@ class _Background:
             self._put(task)
 
 
+_waits: dict[int, _Flight[Any] | _Task[Any]] = {}  # by thread; the innermost of its waits
+
+
+def _wait_for(wanted: _Flight[Any] | _Task[Any]) -> bool:
+    """Wait for the end; False, without waiting, if the wait is circular.
+
+    A finaliser or a signal handler may run in the middle of a compilation, and launch the kernel
+    that its own thread is compiling, or a kernel compiled by a thread that waits for this one. The
+    caller compiles a copy instead. A thread registers its wait before it searches for a cycle, so
+    at least the last thread of a cycle finds it.
+    """
+    me = threading.get_ident()
+    before = _waits.get(me)  # the wait that this call has interrupted, in a signal handler
+    try:
+        _waits[me] = wanted
+        if _is_circular(wanted):
+            return False
+        wanted.join()
+    finally:
+        if before is None:
+            _waits.pop(me, None)
+        else:
+            _waits[me] = before
+    return True
+
+
+def _is_circular(wanted: _Flight[Any] | _Task[Any]) -> bool:
+    """Whether this thread would wait for itself, directly or through other threads."""
+    me = threading.get_ident()
+    seen: set[int] = set()
+    maker = wanted.maker
+    while maker is not None and maker != me and maker not in seen:
+        seen.add(maker)
+        next_ = _waits.get(maker)
+        maker = None if next_ is None else next_.maker
+    return maker == me
+
+
 _tables: WeakSet[SingleFlight[Any]] = WeakSet()
 _background = _Background()
 
@@ -273,7 +297,7 @@ def finish_background_work() -> None:
 
 
 def _restart() -> None:
-    forget_waits()
+    _waits.clear()
     for table in _tables:
         table.restart()
     _background.restart()

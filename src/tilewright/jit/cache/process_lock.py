@@ -8,17 +8,17 @@ which no file can be created.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tilewright.jit.cache.private_files import open_private
 
-__all__ = ["ProcessLock", "Taken"]
+__all__ = ["Taken", "hold_lock"]
 
 _ROUND_SECONDS = 0.02
 
@@ -27,54 +27,26 @@ class Taken(Exception):
     """The timeout has passed while another process held the lock."""
 
 
-class ProcessLock:
-    """The lock of a file, which is created if it is missing.
+@contextlib.contextmanager
+def hold_lock(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a file, which is created if it is missing; `seconds` is the timeout.
 
-    Raises `OSError` if that fails, and `Unusable` for a link or another user's file.
+    Raises `Taken` after the timeout, `OSError` if the file cannot be created or locked, and
+    `Unusable` for a link or another user's file.
     """
-
-    def __init__(self, path: Path, seconds: float) -> None:
-        self._path = path
-        self._seconds = seconds  # timeout
-        self._handle: int | None = None
-        self._is_held = False
-
-    def acquire(self) -> None:
-        """Wait for the lock; raises `Taken` after the timeout."""
-        deadline = time.monotonic() + self._seconds
+    deadline = time.monotonic() + seconds
+    handle = open_private(path, os.O_RDWR | os.O_CREAT)
+    try:
+        while not _take(handle):
+            if time.monotonic() >= deadline:
+                raise Taken(str(path))
+            time.sleep(_ROUND_SECONDS)
         try:
-            self._handle = open_private(self._path, os.O_RDWR | os.O_CREAT)
-            while not _take(self._handle):
-                if time.monotonic() >= deadline:
-                    raise Taken(str(self._path))
-                time.sleep(_ROUND_SECONDS)
-            self._is_held = True
-        except BaseException:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        """Release the lock, if it is held."""
-        handle, self._handle = self._handle, None
-        is_held, self._is_held = self._is_held, False
-        if handle is not None:
-            try:
-                if is_held:
-                    _give_back(handle)  # closing alone leaves it with a child forked meanwhile
-            finally:
-                os.close(handle)
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
+            yield
+        finally:
+            _give_back(handle)  # closing alone leaves it with a child forked meanwhile
+    finally:
+        os.close(handle)
 
 
 if sys.platform == "win32":

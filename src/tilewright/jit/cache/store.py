@@ -29,7 +29,7 @@ from tilewright.jit.cache.private_files import (
     read_private,
     write_private,
 )
-from tilewright.jit.cache.process_lock import ProcessLock, Taken
+from tilewright.jit.cache.process_lock import Taken, hold_lock
 
 __all__ = ["FOLDER", "MARKER", "FileStore", "StoredFile"]
 
@@ -176,7 +176,7 @@ class FileStore:
     def evict(self) -> int:
         """Remove the least recently used files beyond the limit; return their number."""
         try:
-            with ProcessLock(self.folder / "evicting.lock", 0):
+            with hold_lock(self.folder / "evicting.lock", 0):
                 return self._evict()
         except (Taken, Unusable, OSError):
             return 0  # another process is evicting, or the folder is read-only
@@ -209,15 +209,17 @@ class FileStore:
         self._remove_scraps()
         return len(files)
 
-    def lock(self, key: str, seconds: float) -> ProcessLock:
-        """The lock between processes for the contents of a key.
+    @contextlib.contextmanager
+    def lock(self, key: str, seconds: float) -> Iterator[None]:
+        """Hold the lock between processes for the contents of a key.
 
         Keys with a common prefix share a lock, which bounds the number of lock files.
         """
         folder = self.folder / "making"
         make_folder(folder)
         check_folder(folder)
-        return ProcessLock(folder / f"{key[:2]}.lock", seconds)
+        with hold_lock(folder / f"{key[:2]}.lock", seconds):
+            yield
 
 
 def _header(key: str, contents: bytes) -> bytes:

@@ -5,7 +5,6 @@ The module is separate from the compiler, which is loaded at the first call of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ from tilewright.frontend.source.capture import SourceFunction
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
+from tilewright.jit.loader import bytecode
 from tilewright.passes.report_form import ReportForm
-from tilewright.passes.wait_for_grids import waits_for_grids
 
 if TYPE_CHECKING:
     from tilewright.bytecode.encode import Encoded
@@ -74,43 +73,18 @@ class LaunchFacts:
 class CompiledKernel:
     """The Tile IR of a kernel with its facts."""
 
-    name: str
     specialization: Specialization
     module: Module  # the kernel, and its audit kernel if it has one
-    arguments: tuple[Argument, ...]
-    launch_checks: tuple[LaunchCheck, ...]
+    facts: LaunchFacts
     ledger: Ledger
-    sites: tuple[Site, ...]  # by the site number of a failure record
-    written_whole: frozenset[str]  # outputs of which every element is written, and none read
-    padded: tuple[PaddedReduction, ...]  # reductions whose value padding would change
-    untied: tuple[tuple[str, str], ...]  # untied parameters, each with the way out
     captures: Captures  # values from outside the kernel
-    encoder: Callable[..., Encoded]
-
-    @cached_property
-    def facts(self) -> LaunchFacts:
-        """The facts that launches need."""
-        # The audit kernel, behind the kernel in the module, runs first: the outputs it would
-        # read are still those that the kernel will see.
-        entries = tuple(function.name for function in reversed(self.module.functions))
-        return LaunchFacts(
-            self.name,
-            entries,
-            self.arguments,
-            self.launch_checks,
-            self.sites,
-            self.written_whole,
-            self.padded,
-            self.untied,
-            waits_for_grids(self.module),
-        )
 
     @cached_property
     def bytecode(self) -> Encoded:
         """The module as Tile IR bytecode, in the oldest version that holds it."""
-        return self.encoder(self.module)
+        return bytecode.encode_in_oldest(self.module)
 
     @property
     def content(self) -> bytes:
         """The bytecode without source locations, which determines the cubin."""
-        return self.encoder(self.module, locations=False).data
+        return bytecode.encode_in_oldest(self.module, locations=False).data

@@ -7,69 +7,57 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.bytecode.encode import encode_in_oldest
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
 from tilewright.check.padding import padded_reductions
-from tilewright.check.placement import Placement
 from tilewright.check.walks import check_walks
 from tilewright.deep_calls import MOST_CALLS, with_room
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.errors import CompileError
 from tilewright.frontend.kernel import lower_kernel
-from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.signature.specialization import (
     Specialization,
     arguments_of,
     describe,
     record_argument,
 )
-from tilewright.frontend.source.capture import SourceFunction
 from tilewright.ir.function import Function
+from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
-from tilewright.ir.rewrite import has_any
+from tilewright.ir.rewrite import has_any, is_loop
 from tilewright.ir.verify.verifier import verify
 from tilewright.jit.bind.coverage import whole_outputs
 from tilewright.jit.bind.untied_extents import untied_extents
-from tilewright.jit.compile.compiled import CompiledKernel, Options
-from tilewright.jit.compile.reporting import cheapest_report
+from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.lang.hints import starts_kernels_early
 from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
+from tilewright.passes.report_form import ReportForm
+from tilewright.passes.wait_for_grids import waits_for_grids
 
 __all__ = ["compile_kernel"]
 
 _PRODUCTS = (MmaF, MmaFScaled, MmaI)
 
 
-def compile_kernel(
-    source: SourceFunction,
-    signature: Signature,
-    specialization: Specialization,
-    options: Options,
-    placement: Placement,
-) -> CompiledKernel:
+def compile_kernel(request: Request) -> CompiledKernel:
     """Compile one specialisation; raises `CompileError` with all problems."""
     try:
-        return with_room(partial(_compiled, source, signature, specialization, options, placement))
+        return with_room(partial(_compiled, request))
     except RecursionError:
         raise CompileError(
-            f"kernel `{signature.kernel}` nests expressions, branches or calls too deep: compiling "
-            f"it takes more than {MOST_CALLS} calls inside each other; give parts of it names, or "
-            "turn repeated code into a loop"
+            f"kernel `{request.signature.kernel}` nests expressions, branches or calls too deep: "
+            f"compiling it takes more than {MOST_CALLS} calls inside each other; give parts of it "
+            "names, or turn repeated code into a loop"
         ) from None
 
 
-def _compiled(
-    source: SourceFunction,
-    signature: Signature,
-    specialization: Specialization,
-    options: Options,
-    placement: Placement,
-) -> CompiledKernel:
-    function, captures = lower_kernel(source, signature, specialization)
+def _compiled(request: Request) -> CompiledKernel:
+    signature, specialization = request.signature, request.specialization
+    options, placement = request.options, request.placement
+    function, captures = lower_kernel(request.source, signature, specialization)
     settled = settle_checks(function, placement)
     problems = [
         *check_walks(function, [param.name for param in signature.outputs]),
@@ -82,25 +70,25 @@ def _compiled(
     if has_residual_checks(settled.function):
         arguments = (*arguments, record_argument())
     hoisted = hoist_checks(settled.function)
-    report = options.report or cheapest_report(hoisted)
+    report = options.report or _cheapest_report(hoisted)
     early = _starts_early(hoisted, specialization)
     lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early)
     target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
     verify(lowered.module, target)
-    return CompiledKernel(
+    facts = LaunchFacts(
         name=signature.kernel,
-        specialization=specialization,
-        module=lowered.module,
+        # The audit kernel, behind the kernel in the module, runs first: the outputs it would
+        # read are still those that the kernel will see.
+        entries=tuple(one.name for one in reversed(lowered.module.functions)),
         arguments=lowered.arguments,
         launch_checks=settled.launch_checks,
-        ledger=settled.ledger,
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
         padded=padded_reductions(function),
-        untied=untied_extents(function, source, signature, specialization, settled.launch_checks),
-        captures=captures,
-        encoder=encode_in_oldest,
+        untied=untied_extents(function, request, settled.launch_checks),
+        waits_for_grids=waits_for_grids(lowered.module),
     )
+    return CompiledKernel(specialization, lowered.module, facts, settled.ledger, captures)
 
 
 def _denied(ledger: Ledger) -> list[Problem]:
@@ -124,3 +112,21 @@ def _starts_early(function: Function, specialization: Specialization) -> bool:
         return False
     wanted = specialization.hints.starts_early
     return not has_any(function, _PRODUCTS) if wanted is None else wanted
+
+
+def _cheapest_report(function: Function) -> ReportForm:
+    """The form of report that is close to the best: an audit for checked loops of matrix products.
+
+    `benchmarks/paper/checks.py` (docs/benchmarks.md) measures that clamping an index costs nothing,
+    and that reporting may. If a loop of matrix products fills the registers, the state of a report
+    spills and can halve the speed, while an audit kernel, which computes only the checked indices,
+    costs a few per cent. If registers are free, carrying the first failure to the end costs little
+    and needs no second launch.
+    """
+    for loop in filter(is_loop, function.walk()):
+        inside = list(loop.walk())
+        if any(isinstance(op, MmaF | MmaI) for op in inside) and any(
+            isinstance(op, BoundsCheck | DivisorCheck) for op in inside
+        ):
+            return ReportForm.AUDIT
+    return ReportForm.AT_END

@@ -19,12 +19,7 @@ from tilewright.frontend.signature.specialization import describe
 from tilewright.frontend.source.captures import Captures
 from tilewright.jit.cache.memory import in_background
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
-from tilewright.jit.loader import (
-    Program,
-    load_assembler,
-    load_disk_cache,
-    load_program_maker,
-)
+from tilewright.jit.loader import Program, cpu_program, cuda_program, disk_cache
 
 if TYPE_CHECKING:
     from tilewright.jit.cache.disk import DiskCache, Found
@@ -55,19 +50,21 @@ def make_executable(
     start = time.perf_counter()
     if kind == "cpu":
         compiled = compile_()
-        program = load_program_maker().make_program(compiled.module)
+        program = cpu_program.make_program(compiled.module)
         _tell(request, "compiled", start)
         return Executable(compiled.facts, compiled.captures, _at_once(program))
-    disk = load_disk_cache().open_cache(load_assembler())
+    disk = disk_cache.open_cache()
     found = None if disk is None else disk.find(request)
     if disk is not None and found is not None:
         _tell(request, "found on disk", start)
         return _from_disk(request, compile_, disk, found)
     compiled = compile_()
     _tell(request, "compiled", start)
-    return Executable(
-        compiled.facts, compiled.captures, in_background(lambda: _made(request, compiled, disk))
-    )
+
+    def assembled() -> Program:
+        return cuda_program.load_program(_cubin(request, compiled, disk), compiled.facts, None)
+
+    return Executable(compiled.facts, compiled.captures, in_background(assembled))
 
 
 def _at_once(program: Program) -> Future[Program]:
@@ -81,21 +78,16 @@ def _from_disk(
 ) -> Executable:
     def assemble_again() -> bytes:
         """Assemble a rejected cubin again; the facts of the cached one must still hold."""
-        disk.forget(found.cubin_key)
+        disk.store.remove(found.cubin_key)
         compiled = compile_()
         if _key(request, compiled, disk) != found.cubin_key:
             raise LaunchError(
-                f"{compiled.name} has changed while its code was loaded; launch it again"
+                f"{compiled.facts.name} has changed while its code was loaded; launch it again"
             )
         return _cubin(request, compiled, disk)
 
-    program = load_assembler().load_program(found.cubin, found.facts, assemble_again)
+    program = cuda_program.load_program(found.cubin, found.facts, assemble_again)
     return Executable(found.facts, found.captures, _at_once(program))
-
-
-def _made(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> Program:
-    cubin = _cubin(request, compiled, disk)
-    return load_assembler().load_program(cubin, compiled.facts, None)
 
 
 def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
@@ -104,7 +96,7 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
 
     def assemble() -> bytes:
         start = time.perf_counter()
-        made = load_assembler().assemble(compiled.module, target, level)
+        made = cuda_program.assemble(compiled.module, target, level)
         _tell(request, "assembled", start)
         return made
 
@@ -112,10 +104,10 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
         return assemble()
     key = _key(request, compiled, disk)
     with disk.making(key):
-        cubin = disk.cubin(key)
+        cubin = disk.store.get(key)
         if cubin is None:
             cubin = assemble()
-            disk.keep_cubin(key, cubin)
+            disk.store.put(key, cubin)
         disk.keep(request, compiled.facts, compiled.captures, key)
     return cubin
 

@@ -12,21 +12,23 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.dtypes import Element
 from tilewright.errors import LaunchError
-from tilewright.frontend.signature.signature import PointerParam, ScalarParam, Signature
+from tilewright.frontend.signature.signature import ScalarParam, Signature
 from tilewright.jit.bind.binding import Binding, refused
 from tilewright.jit.bind.dims import check_devices
 from tilewright.jit.bind.launch import bind_arguments
-from tilewright.jit.loader import ExternalFunction, load_external_code
+from tilewright.jit.loader import cuda_external
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import LaunchShape, Memory
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.devices.watching import require_watchable
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.order.access import Access, Mode
+
+if TYPE_CHECKING:
+    from tilewright.backends.cuda.external import CudaExternalFunction
 
 __all__ = ["ExternalEntry", "bind_external", "build_external"]
 
@@ -39,7 +41,7 @@ class ExternalEntry:
     signature: Signature
     modes: Mapping[str, Mode]
     strided: frozenset[str]  # tensors that need not be contiguous
-    _functions: dict[str, ExternalFunction] = field(default_factory=dict)
+    _functions: dict[str, CudaExternalFunction] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -47,12 +49,15 @@ class ExternalEntry:
         """The name of the kernel in the image."""
         return self.signature.kernel
 
-    def function(self, device: Device) -> ExternalFunction:
+    def function(self, device: Device) -> CudaExternalFunction:
         """The kernel on one GPU, loaded at first use and checked against its declaration."""
         with self._lock:
             if device.name not in self._functions:
-                kinds = tuple(_kind(param) for param in self.signature.params)
-                function = load_external_code().load_function(device, self.code, self.name, kinds)
+                kinds = tuple(  # None stands for an address
+                    param.dtype.element if isinstance(param, ScalarParam) else None
+                    for param in self.signature.params
+                )
+                function = cuda_external.load_function(device, self.code, self.name, kinds)
                 _check_parameters(self.signature, function)
                 self._functions[device.name] = function
             return self._functions[device.name]
@@ -96,11 +101,7 @@ def build_external(
     return make_operation(entry.name, device, accesses, work, result)
 
 
-def _kind(param: Any) -> Element | None:
-    return param.dtype.element if isinstance(param, ScalarParam) else None
-
-
-def _check_parameters(signature: Signature, function: ExternalFunction) -> None:
+def _check_parameters(signature: Signature, function: CudaExternalFunction) -> None:
     """Check the declared parameters against those that the driver reports, if it does."""
     params, passed, taken = signature.params, function.passed, function.taken
     if len(passed) != len(taken):
@@ -111,8 +112,9 @@ def _check_parameters(signature: Signature, function: ExternalFunction) -> None:
         )
     for param, declared, wanted in zip(params, passed, taken, strict=True):
         if declared != wanted:
-            is_pointer = isinstance(param, PointerParam)
-            what = "a tensor" if is_pointer else f"a scalar of {_label(param)}"
+            what = "a tensor"
+            if isinstance(param, ScalarParam):
+                what = f"a scalar of {param.dtype.label}"
             raise LaunchError(
                 f"`{param.name}` of external kernel `{signature.kernel}` is declared as {what}, "
                 f"which is passed in {declared} bytes, and the code takes {wanted} there: declare "
@@ -120,12 +122,7 @@ def _check_parameters(signature: Signature, function: ExternalFunction) -> None:
             )
 
 
-def _label(param: Any) -> str:
-    label: str = param.dtype.label
-    return label
-
-
-def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> None:
+def _check_shape(name: str, shape: LaunchShape, function: CudaExternalFunction) -> None:
     """Check the shape of a launch against the limits of the kernel on this GPU."""
     threads, most = prod(shape.block), function.limits
     if threads > most.threads:
@@ -140,15 +137,13 @@ def _check_shape(name: str, shape: LaunchShape, function: ExternalFunction) -> N
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _ExternalWork:
     """The work of one launch."""
 
-    __slots__ = ("_binding", "_function", "_shape")
-
-    def __init__(self, function: ExternalFunction, shape: LaunchShape, binding: Binding) -> None:
-        self._function = function
-        self._shape = shape
-        self._binding = binding
+    function: CudaExternalFunction
+    shape: LaunchShape
+    binding: Binding
 
     def enqueue(self, stream: Stream) -> None:
         """Enqueue the launch; all memory is allocated."""
@@ -156,7 +151,7 @@ class _ExternalWork:
 
     def repeated(self) -> _RepeatedExternal:
         """This launch as the node of a graph; all memory is allocated."""
-        binding = self._binding
+        binding = self.binding
         arguments = tuple(
             binding.scalars[param.name]
             if param.name in binding.scalars
@@ -164,14 +159,14 @@ class _ExternalWork:
             for param in binding.signature.params
         )
         storages = tuple(tensor.storage for tensor in binding.tensors.values())
-        return _RepeatedExternal(self._function, self._shape, arguments, storages)
+        return _RepeatedExternal(self.function, self.shape, arguments, storages)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RepeatedExternal:
     """A launch with its addresses resolved; it keeps the storages alive."""
 
-    kind: ExternalFunction
+    kind: CudaExternalFunction
     shape: LaunchShape
     arguments: tuple[int | float, ...]
     storages: tuple[Memory, ...]
