@@ -1,6 +1,10 @@
 """Where a tensor was made is the user's line, whichever of our functions made it."""
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,3 +51,12 @@ def test_a_thread_that_begins_with_a_call_of_ours():
     thread.start()
     thread.join()
     assert _is_here(made[0])
+
+
+def test_a_package_that_is_imported_through_a_link(tmp_path):
+    (tmp_path / "linked").symlink_to(Path(tw.__file__).parents[1])
+    text = "import tilewright as tw; made = tw.zeros(4); print(made.storage.site)"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "linked")}
+    command = [sys.executable, "-c", text]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout == "<string>:1\n"

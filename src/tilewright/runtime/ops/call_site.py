@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 
 __all__ = ["USER_FILES", "CallSite", "site_outside", "user_frame", "user_frame_above", "user_site"]
 
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+_OURS = str(Path(__file__).parents[2]) + os.sep  # as code objects name it, links and all
 _TOUR = f"{_OURS}cli{os.sep}tour"  # treated as a user's code
 
 
