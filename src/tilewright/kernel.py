@@ -20,11 +20,10 @@ from tilewright.errors import CompileError, InternalError, LaunchError
 from tilewright.frontend.signature.signature import Signature, read_signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction, capture
-from tilewright.jit.bind.extent_warning import ExtentTeller
 from tilewright.jit.bind.grid import check_grid
-from tilewright.jit.bind.inferred import results_of, with_inferred
+from tilewright.jit.bind.inferred import with_inferred
 from tilewright.jit.bind.launch import bind_launch
-from tilewright.jit.bind.padding_warning import warn_of_padding
+from tilewright.jit.bind.launch_warnings import ExtentTeller, warn_of_padding
 from tilewright.jit.bind.specialize import specialize
 from tilewright.jit.cache.memory import SingleFlight
 from tilewright.jit.compile.compiled import CompiledKernel, Options, Request
@@ -136,7 +135,7 @@ class Kernel:
         if has_operations(call.arguments.values()):
             return launch_later(self.signature, call, partial(self._launched, grid))
         binding = bind_launch(self.signature, call, grid, self.hints)
-        result = results_of(binding, call.arguments)
+        result = binding.results(call.arguments)
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding)
         executable = self._executable(binding.device, specialization, chosen_placement())

@@ -25,7 +25,7 @@ from cuda.tile.compilation import (
 from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.errors import LaunchError
 from tilewright.given import plain_number, shown
-from tilewright.jit.bind.constants import exact_number
+from tilewright.jit.bind.scalars import exact_number
 from tilewright.runtime.interop.numpy_arrays import check_memory
 from tilewright.runtime.interop.torch_tensors import why_too_small
 

@@ -16,31 +16,16 @@ from tilewright.ir.launch_terms import (
     Stride,
     TileCount,
 )
+from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["Laid", "LaunchEnvironment", "Numbers", "launch_number"]
-
-
-class Laid(Protocol):
-    """A tensor's layout and address."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents, by axis."""
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Strides in elements, by axis."""
-
-    @property
-    def address(self) -> int:
-        """The address of the first element."""
+__all__ = ["LaunchEnvironment", "Numbers", "launch_number"]
 
 
 class Numbers(Protocol):
     """The arguments and the grid of a launch: a binding, or the part of it that a plan has."""
 
     @property
-    def tensors(self) -> Mapping[str, Laid]:
+    def tensors(self) -> Mapping[str, Tensor]:
         """Tensors by parameter name."""
 
     @property

@@ -7,12 +7,13 @@ must agree. Without such an output the grid comes from the call, or from the wal
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from math import prod
 from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.given import as_ints, shown
-from tilewright.jit.bind.binding import Binding, refused
+from tilewright.jit.bind.binding import Binding
 from tilewright.runtime.memory.partition import HostPartition
 
 __all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
@@ -98,28 +99,23 @@ def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | N
     first, *others = exact
     for name in others:
         if not _are_equal(exact[name], exact[first]):
-            raise refused(
-                binding, name,
+            raise binding.refused(
+                name,
                 f"has a grid of {exact[name]} pieces, but `{first}` has {exact[first]}: one block "
                 "writes one piece of each, so the grids must be equal",
-            )  # fmt: skip
+            )
     if given is not None and not _are_equal(given, exact[first]):
-        raise refused(
-            binding, first,
+        raise binding.refused(
+            first,
             f"has a grid of {exact[first]} pieces, one for each block, but the call gives"
             f" {shown(given)}: leave .grid(…) out, or cut the output with prefix=True",
-        )  # fmt: skip
+        )
     return exact[first]
 
 
 def _are_equal(left: Extents, right: Extents) -> bool:
     """Whether two grids are equal up to trailing axes of extent one."""
-    rank = max(len(left), len(right))
-    return _padded(left, rank) == _padded(right, rank)
-
-
-def _padded(grid: Extents, rank: int) -> Extents:
-    return (*grid, *(1,) * (rank - len(grid)))
+    return all(one == other for one, other in zip_longest(left, right, fillvalue=1))
 
 
 # --- outputs with at least one piece for each block -----------------------------------------------
@@ -130,15 +126,14 @@ def _check_prefixes(binding: Binding) -> None:
     for name, part in _pieces(binding):
         if not part.is_prefix:
             continue
-        rank = max(len(part.grid), len(binding.grid))
-        pairs = zip(_padded(part.grid, rank), _padded(binding.grid, rank), strict=True)
+        pairs = zip_longest(part.grid, binding.grid, fillvalue=1)
         for axis, (pieces, blocks) in enumerate(pairs):
             if blocks > pieces:
-                raise refused(
-                    binding, name,
+                raise binding.refused(
+                    name,
                     f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
                     f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
-                )  # fmt: skip
+                )
 
 
 # --- walked outputs -------------------------------------------------------------------------------
@@ -165,11 +160,11 @@ def _block_limit(binding: Binding) -> int:
     for number, (name, blocks) in enumerate(given.items()):
         if number and blocks != limit:
             first = next(iter(given))
-            raise refused(
-                binding, name,
+            raise binding.refused(
+                name,
                 f"is walked by {shown(blocks)} blocks, but `{first}` by {shown(limit)}: one"
                 " launch has one number of blocks, so say the same blocks=… or say it once",
-            )  # fmt: skip
+            )
         limit = blocks
     return limit
 
@@ -179,17 +174,17 @@ def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
     owner = next((f"`{name}` has" for name in exact), "the launch has")
     for name, walked in binding.walked.items():
         if walked.max_blocks is not None and walked.max_blocks < binding.blocks:
-            raise refused(
-                binding, name,
+            raise binding.refused(
+                name,
                 f"is walked by at most {walked.max_blocks} blocks, but {owner} {binding.blocks} "
                 f"{'pieces, one for each block' if exact else 'of them'}: leave out blocks=…",
-            )  # fmt: skip
+            )
         tiles = prod(walked.grid)
         if tiles + binding.blocks > MAX_BLOCKS:
-            raise refused(
-                binding, name,
-                f"has {tiles} tiles, more than can be counted: use larger ones"
-                if tiles > MAX_BLOCKS // 2 else
+            text = (
                 f"is walked by {binding.blocks} blocks, which with its {tiles} tiles are more than "
-                f"can be counted, {MAX_BLOCKS}: launch fewer",
-            )  # fmt: skip
+                f"can be counted, {MAX_BLOCKS}: launch fewer"
+            )
+            if tiles > MAX_BLOCKS // 2:
+                text = f"has {tiles} tiles, more than can be counted: use larger ones"
+            raise binding.refused(name, text)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.frontend.signature.signature import Signature
-from tilewright.jit.bind.binding import Binding
 
-__all__ = ["INFERRED", "Inferred", "infer_constants", "inferable", "results_of", "with_inferred"]
+__all__ = ["INFERRED", "Inferred", "inferable", "with_inferred"]
 
 
 class Inferred:
@@ -56,18 +54,4 @@ def with_inferred(signature: Signature, call: inspect.Signature) -> inspect.Sign
             parameter.replace(default=INFERRED) if parameter.name in known else parameter
             for parameter in call.parameters.values()
         ]
-    )
-
-
-def infer_constants(binding: Binding, call: inspect.Signature) -> None:
-    """Set the omitted constants from the extents of the bound tensors."""
-    for name, (param, axis) in inferable(binding.signature, call).items():
-        if name not in binding.constants:
-            binding.constants[name] = binding.tensors[param].shape[axis]
-
-
-def results_of(binding: Binding, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The results of a call's operation: its arguments, with inferred constants as numbers."""
-    return tuple(
-        binding.constants[name] if value is INFERRED else value for name, value in arguments.items()
     )

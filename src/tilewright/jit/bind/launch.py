@@ -8,30 +8,19 @@ launch checks, which the compiler derives, are evaluated later by `launch`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tilewright.frontend.signature.signature import (
-    AccumParam,
-    ConstParam,
-    GroupParam,
-    MappedParam,
-    MutParam,
-    PointerParam,
-    RefParam,
-    ScalarParam,
-    Signature,
-)
-from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.dims import bind_static_dims, check_devices, check_extents
+from tilewright.frontend.signature.signature import Signature, TensorParam
+from tilewright.frontend.signature.specialization import MAX_WHOLE_EXTENT
+from tilewright.ir.launch_terms import Extent, LaunchTerm
+from tilewright.jit.bind.binding import Binding, bind_arguments
 from tilewright.jit.bind.grid import choose_grid
-from tilewright.jit.bind.inferred import INFERRED, infer_constants
-from tilewright.jit.bind.scalars import bind_const, bind_group, bind_scalar
-from tilewright.jit.bind.tensors import bind_accum, bind_mapped, bind_mut, bind_pointer, bind_ref
+from tilewright.jit.bind.inferred import inferable
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.order.access import Access, Mode, check_accesses
 
-__all__ = ["bind_arguments", "bind_launch"]
+__all__ = ["bind_launch", "check_devices", "rules_for_extents"]
 
 
 def bind_launch(
@@ -47,9 +36,11 @@ def bind_launch(
     )  # fmt: skip
     bind_arguments(binding, params, call)
     check_devices(binding)
-    bind_static_dims(binding)
-    infer_constants(binding, call.signature)
-    check_extents(binding)
+    _bind_static_dims(binding)
+    for name, (param, axis) in inferable(signature, call.signature).items():
+        if name not in binding.constants:
+            binding.constants[name] = binding.tensors[param].shape[axis]
+    _check_extents(binding)
     choose_grid(binding, grid)
     _check_overlap(binding)
     return binding
@@ -65,21 +56,101 @@ def _check_overlap(binding: Binding) -> None:
     check_accesses(tuple(accesses), binding.signature.kernel, binding.device)
 
 
-def bind_arguments(binding: Binding, params: Iterable[Any], call: inspect.BoundArguments) -> None:
-    """Bind arguments one by one, tensors first, because they resolve dtype placeholders."""
-    for param in params:
-        value = call.arguments[param.name]
-        if value is not INFERRED:
-            _BINDERS[type(param)](binding, param, value)
+def check_devices(binding: Binding) -> None:
+    """Refuse tensors on different devices."""
+    device = binding.device
+    for name, tensor in binding.tensors.items():
+        if tensor.device is not device:
+            first = next(iter(binding.tensors))
+            raise binding.refused(
+                name,
+                f"lives on {tensor.device.name}, but `{first}` on {device.name}: all tensors of a "
+                "launch must be on one device",
+            )
 
 
-_BINDERS: dict[type, Callable[[Binding, Any, Any], None]] = {
-    AccumParam: bind_accum,
-    RefParam: bind_ref,
-    MutParam: bind_mut,
-    MappedParam: bind_mapped,
-    PointerParam: bind_pointer,
-    ScalarParam: bind_scalar,
-    GroupParam: bind_group,
-    ConstParam: bind_const,
-}
+def _bind_static_dims(binding: Binding) -> None:
+    """Bind the dims of outputs to the extents of their tiles; each dim has one value in a call."""
+    for param in binding.signature.cut_outputs:
+        tile = binding.partitions[param.name].tile
+        for axis, (dim, extent) in enumerate(zip(param.dims, tile, strict=True)):
+            if dim is None or extent is None:
+                _check_whole_axis(binding, param, axis, extent)
+                continue
+            if isinstance(dim, int):
+                wanted, why = dim, f"the signature fixes it at {dim}"
+            else:
+                wanted = binding.constants.setdefault(dim, extent)
+                why = f"{dim} is {wanted} in this call"
+            if wanted != extent:
+                raise binding.refused(
+                    param.name,
+                    f"is cut into tiles of {extent} along axis {axis}, but {why}",
+                )
+
+
+def _check_whole_axis(binding: Binding, param: TensorParam, axis: int, extent: int | None) -> None:
+    """Require that an axis is uncut exactly where the annotation has `tw.All`."""
+    dim = param.dims[axis]
+    if dim is None and extent is not None:
+        raise binding.refused(
+            param.name,
+            f"is cut into tiles of {extent} along axis {axis}, which a block owns whole (tw.All): "
+            "pass None there",
+        )
+    if dim is not None:
+        raise binding.refused(
+            param.name,
+            f"is cut as {binding.partitions[param.name].tile}, but the kernel takes tiles of {dim} "
+            f"along axis {axis}: give a number there; a whole axis is tw.All in the annotation",
+        )
+    _reachable_extent(binding, param, axis)
+
+
+def _reachable_extent(binding: Binding, param: TensorParam, axis: int) -> int:
+    """The extent of an axis that the kernel may cut into tiles of any size; bounded for that."""
+    extent = binding.tensors[param.name].shape[axis]
+    if extent > MAX_WHOLE_EXTENT:
+        raise binding.refused(
+            param.name,
+            f"has extent {extent} along axis {axis}, and a tile at its end would be out of "
+            f"reach of 32-bit indices: {MAX_WHOLE_EXTENT} are allowed, so split the axis",
+        )
+    return extent
+
+
+def rules_for_extents(
+    signature: Signature, constants: Mapping[str, Any], text_of: Callable[[LaunchTerm], str]
+) -> Iterator[str]:
+    """The conditions of `_check_extents` and of whole axes as Python expressions."""
+    for output in signature.cut_outputs:
+        for axis, dim in enumerate(output.dims):
+            if dim is None:
+                yield f"{text_of(Extent(output.name, axis))} <= {MAX_WHOLE_EXTENT}"
+    for param, axis, dim in signature.named_axes():
+        extent = text_of(Extent(param.name, axis))
+        if isinstance(dim, int):
+            wanted = str(dim)
+        elif dim in constants:
+            wanted = str(constants[dim])
+        else:
+            wanted = text_of(Extent(*signature.homes[dim]))
+        yield f"{extent} == {wanted} <= {MAX_WHOLE_EXTENT}"
+
+
+def _check_extents(binding: Binding) -> None:
+    """Check the extent of every axis with a dim: a literal, or one value for each name."""
+    homes = binding.signature.homes
+    for param, axis, dim in binding.signature.named_axes():
+        extent = _reachable_extent(binding, param, axis)
+        if isinstance(dim, int):
+            wanted, why = dim, f"the signature fixes it at {dim}"
+        elif dim in binding.constants:
+            wanted = binding.constants[dim]
+            why = f"{dim} is {wanted} in this call"
+        else:
+            home, home_axis = homes[dim]
+            wanted = binding.tensors[home].shape[home_axis]
+            why = f"{dim} is {wanted}, the extent of `{home}` along axis {home_axis}"
+        if extent != wanted:
+            raise binding.refused(param.name, f"has extent {extent} along axis {axis}, but {why}")

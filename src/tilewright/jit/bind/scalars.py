@@ -1,4 +1,4 @@
-"""Scalar arguments and constants: type and range checks.
+"""Conversion of scalars and constants to the exact values that keys and launches hold.
 
 Each argument is converted once, to an exact `bool`, `int` or `float`. Launch checks, keys and
 packed parameters use the converted value, never the object itself.
@@ -7,15 +7,19 @@ packed parameters use the converted value, never the object itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
-from tilewright.dtypes import DType, bool_, limits
-from tilewright.frontend.signature.signature import ConstParam, GroupParam, ScalarParam
-from tilewright.given import shown
-from tilewright.jit.bind.binding import Binding, described, refused
-from tilewright.jit.bind.constants import constant_of, exact_number, type_name
+import numpy as np
 
-__all__ = ["Unfit", "bind_const", "bind_group", "bind_scalar", "number_of"]
+from tilewright.dtypes import DType, bool_, dtype_of_numpy, limits
+from tilewright.frontend.signature.specialization import ExactFloat, NamedConstant
+from tilewright.given import as_int, narrowed, plain_number, shown
+from tilewright.runtime.memory.partition import HostPartition
+from tilewright.runtime.memory.tensor import Tensor
+
+__all__ = ["Unfit", "constant_of", "described", "exact_number", "number_of"]
 
 
 class Unfit(Exception):
@@ -36,37 +40,86 @@ def number_of(value: Any, dtype: type[DType]) -> int | float:
     return number
 
 
-def bind_scalar(binding: Binding, param: ScalarParam, value: Any) -> None:
-    """Bind a scalar argument."""
-    try:
-        binding.scalars[param.name] = number_of(value, binding.dtype(param.dtype))
-    except Unfit as error:
-        raise refused(binding, param.name, str(error)) from None
+def described(value: Any) -> str:
+    """Describe an argument in a message."""
+    if isinstance(value, Tensor):
+        return f"a tensor of {value.dtype.label} with shape {value.shape}"
+    if isinstance(value, HostPartition):
+        return "a plain partition"
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return shown(value)
+    return f"an object of type {type(value).__name__}"
 
 
-def bind_group(binding: Binding, param: GroupParam, value: Any) -> None:
-    """Bind a tuple or a dataclass of scalars, each by itself."""
-    names = param.field_names
-    kind: Any = param.kind
-    if not isinstance(value, kind):
-        wanted = f"a tuple of {len(param.members)}" if kind is tuple else kind.__name__
-        raise refused(binding, param.name, f"is {wanted}, not {described(value)}")
-    items = [getattr(value, name) for name in names] if names else [*value]
-    if len(items) != len(param.members):
-        raise refused(
-            binding, param.name, f"is a tuple of {len(param.members)}, but {len(items)} are given"
-        )
-    for member, item in zip(param.members, items, strict=True):
-        bind = bind_scalar if isinstance(member, ScalarParam) else bind_group
-        bind(binding, member, item)  # type: ignore[arg-type]
+def constant_of(kind: type, value: Any) -> Any:
+    """Convert a constant to its form in a specialisation; raises `TypeError` for another type."""
+    if issubclass(kind, Enum):
+        if not isinstance(value, kind):
+            raise TypeError
+        return NamedConstant(value)
+    return _CONSTANTS[kind](value)
 
 
-def bind_const(binding: Binding, param: ConstParam, value: Any) -> None:
-    """Bind a constant, which is part of the specialisation."""
-    try:
-        binding.constants[param.name] = constant_of(param.type, value)
-    except (TypeError, OverflowError):
-        wanted = type_name(param.type)
-        raise refused(
-            binding, param.name, f"is a constant of type {wanted}, not {shown(value)}"
-        ) from None
+def exact_number(value: Any) -> int | float | None:
+    """Convert a number to Python's exact `bool`, `int` or `float`; None for any other object."""
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        return _exact_of_numpy(value)
+    number: int | float | None = plain_number(value) if issubclass(kind, (int, float)) else None
+    return number
+
+
+def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
+    """Convert a scalar of NumPy or ml_dtypes; None for dates, time spans and strings."""
+    dtype = dtype_of_numpy(value.dtype)
+    if dtype is None and value.dtype.kind != "f":  # long doubles are floats without a dtype of ours
+        return None
+    item = np.asarray(value).item()  # bypasses an `item` that a subclass overrides
+    return item if type(item) in (bool, int, float) else narrowed(item)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return as_int(value)
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return bool(value)
+
+
+def _float(value: Any) -> ExactFloat:
+    number = exact_number(value)
+    if type(number) is bool:
+        raise TypeError
+    return ExactFloat(as_int(value) if number is None else number)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return str.__str__(value)  # bypasses a `__str__` that a subclass overrides
+
+
+def _dtype(value: Any) -> type[DType]:
+    if not (isinstance(value, type) and issubclass(value, DType) and hasattr(value, "element")):
+        raise TypeError
+    return value
+
+
+def _function(value: Any) -> NamedConstant:
+    if not callable(value):
+        raise TypeError
+    return NamedConstant(value)
+
+
+_CONSTANTS: dict[Any, Callable[[Any], Any]] = {
+    int: _integer,
+    bool: _truth,
+    float: _float,
+    str: _string,
+    DType: _dtype,
+    Callable: _function,
+}

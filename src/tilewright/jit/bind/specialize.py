@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tilewright.frontend.signature.signature import PointerParam, TensorParam
+from tilewright.frontend.signature.signature import TensorParam
 from tilewright.frontend.signature.specialization import (
     MAX_EXTENT,
     PointerSpec,
@@ -15,6 +15,7 @@ from tilewright.frontend.signature.specialization import (
 )
 from tilewright.jit.bind.binding import Binding
 from tilewright.runtime.devices.backend import ALIGNMENT
+from tilewright.runtime.memory.partition import PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["LARGEST_DIVISOR", "divisor", "extent_divisors", "specialize"]
@@ -32,13 +33,11 @@ def specialize(binding: Binding) -> Specialization:
         target=target,
         grid_rank=len(binding.grid) if binding.is_grid_given else None,
         hints=binding.hints.of(target),
-        pointers=tuple(_pointer_spec(binding, param) for param in signature.pointers),
+        pointers=tuple(
+            PointerSpec(pointed.dtype, _address_divisor(pointed))
+            for pointed in (binding.tensors[param.name] for param in signature.pointers)
+        ),
     )
-
-
-def _pointer_spec(binding: Binding, param: PointerParam) -> PointerSpec:
-    tensor = binding.tensors[param.name]
-    return PointerSpec(tensor.dtype, _address_divisor(tensor))
 
 
 def _address_divisor(tensor: Tensor) -> int:
@@ -51,14 +50,21 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpecialization:
     if partition is None:
         return spec
     offsets = binding.tensors.get(offsets_name(param.name))
+    walked = binding.walked.get(param.name)
     return replace(
         spec,
         tile=partition.tile,
         order=partition.order,
         is_prefix=partition.is_prefix,
         segments=None if offsets is None else _plain_spec(offsets),
-        group=binding.groups.get(param.name, (1, 1)),
+        group=(1, 1) if walked is None else _group(walked),
     )
+
+
+def _group(walked: PersistentPartition) -> tuple[int, int]:
+    """The group of a walk along the last two axes."""
+    *_, rows, columns = (1, *walked.group)
+    return rows, columns
 
 
 def _plain_spec(tensor: Tensor) -> TensorSpecialization:

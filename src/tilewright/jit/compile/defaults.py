@@ -25,7 +25,7 @@ from tilewright.frontend.signature.specialization import (
     Specialization,
     TensorSpecialization,
 )
-from tilewright.jit.bind.constants import constant_of
+from tilewright.jit.bind.scalars import constant_of
 from tilewright.jit.bind.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import ScalarParam, Signature
-from tilewright.jit.bind.binding import Binding, refused
-from tilewright.jit.bind.dims import check_devices
-from tilewright.jit.bind.launch import bind_arguments
+from tilewright.jit.bind.binding import Binding, bind_arguments
+from tilewright.jit.bind.launch import check_devices
 from tilewright.jit.loader import cuda_external
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import LaunchShape, Memory
@@ -70,12 +69,12 @@ def bind_external(entry: ExternalEntry, call: inspect.BoundArguments) -> Binding
     check_devices(binding)
     for name, tensor in binding.tensors.items():
         if not tensor.is_contiguous and name not in entry.strided:
-            raise refused(
-                binding, name,
+            raise binding.refused(
+                name,
                 f"is passed as an address, and its elements do not lie in one piece (strides "
                 f"{tensor.strides}): pass a `.clone()`, or declare it with strided=True and pass "
                 "the strides that the kernel needs",
-            )  # fmt: skip
+            )
     if binding.device.kind != "cuda":
         raise LaunchError(
             f"external kernel `{entry.name}` is code for NVIDIA GPUs, and this launch would run on "

@@ -12,9 +12,8 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType
 from tilewright.frontend.signature.signature import GroupParam, ScalarParam, Signature
-from tilewright.jit.bind.binding import Binding, refused
-from tilewright.jit.bind.dims import check_devices
-from tilewright.jit.bind.launch import bind_arguments
+from tilewright.jit.bind.binding import Binding, bind_arguments
+from tilewright.jit.bind.launch import check_devices
 from tilewright.runtime.ops.deferring import defer
 from tilewright.runtime.ops.operation import DeviceOp
 
@@ -53,11 +52,11 @@ def _check_known(
     for name, operation in waiting.items():
         if binding.tensors and operation.device is not binding.device:
             first = next(iter(binding.tensors))
-            raise refused(
-                binding, name,
+            raise binding.refused(
+                name,
                 f"comes from an operation on {operation.device.name}, but `{first}` lives on "
                 f"{binding.device.name}: all tensors of a launch must be on one device",
-            )  # fmt: skip
+            )
 
 
 def _is_typed(binding: Binding, number: ScalarParam | GroupParam) -> bool:

@@ -1,14 +1,17 @@
-"""The warning about parameters with untied extents, once for each kernel."""
+"""Warnings of launches: parameters with untied extents, and reductions over padding."""
 
 from __future__ import annotations
 
 import warnings
 
-from tilewright.errors import ExtentWarning
+from tilewright.errors import ExtentWarning, PaddingWarning
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.source.capture import SourceFunction
+from tilewright.jit.bind.binding import Binding
+from tilewright.jit.bind.environment import LaunchEnvironment
+from tilewright.jit.compile.compiled import LaunchFacts
 
-__all__ = ["ExtentTeller"]
+__all__ = ["ExtentTeller", "warn_of_padding"]
 
 
 class ExtentTeller:
@@ -54,3 +57,19 @@ def _line_of(source: SourceFunction, name: str) -> int:
     arguments = source.node.args
     everything = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     return next(argument.lineno for argument in everything if argument.arg == name)
+
+
+def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
+    """Warn about every reduction over padding, at its line; return whether there is one.
+
+    A launch that warns gets no plan, so the next call with its key warns as well.
+    """
+    if not facts.padded or binding.blocks == 0:
+        return False
+    environment = LaunchEnvironment(binding)
+    noticed = [note for note in facts.padded if note.is_noticed(environment)]
+    for note in noticed:
+        span = note.location.span
+        text = f"kernel `{facts.name}`: {note.describe(environment)}"
+        warnings.warn_explicit(text, PaddingWarning, span.file.path, span.line)
+    return bool(noticed)
