@@ -9,6 +9,7 @@ from runtime_doubles import FunctionWork, reads, updates
 from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.errors import BorrowError, DriverError, LaunchError
+from tilewright.runtime.order.critical import critical
 
 
 def mix_kernel(driver, _blocks, z, x):
@@ -182,3 +183,108 @@ def test_a_forked_child_is_refused(bench):
         built.submit()
     with pytest.raises(DriverError, match="CUDA does not survive a fork"):
         bench.g.launch()
+
+
+# --- launches in turns with replays, on tensors of the graph ---
+
+
+@pytest.fixture
+def turns(bench):
+    """A bench where launches read `z` in turns with replays, so that its timeline is direct."""
+    for _ in range(3):
+        bench.replay()
+        read_it(bench)
+    bench.driver.log.clear()
+    return bench
+
+
+def is_direct(bench, tensor):
+    return tensor.storage.timeline in bench.g._built.access.direct
+
+
+def test_launches_in_turns_with_replays_keep_both_quick(turns):
+    assert turns.is_calm
+    assert is_direct(turns, turns.z)
+    assert not is_direct(turns, turns.x)  # no launch uses it
+    for _ in range(3):
+        turns.replay()
+        read_it(turns)
+    assert turns.is_calm
+    assert turns.driver.calls("wait", "record", "query") == []
+    assert turns.z.numpy()[0] == turns.value
+
+
+def test_a_direct_timeline_that_no_launch_uses_is_forgotten(turns):
+    turns.replay(40)
+    assert turns.is_calm
+    assert not is_direct(turns, turns.z)
+    assert turns.z.numpy()[0] == turns.value
+
+
+def test_a_built_replay_blocks_a_launch_on_a_direct_timeline(turns):
+    built = turns.g.launch()
+    with pytest.raises(BorrowError, match=r"^graph replay, built at .* holds .* for writing"):
+        read_it(turns)
+    built.close()
+    read_it(turns)
+
+
+def test_a_built_launch_on_a_direct_timeline_blocks_a_replay(turns):
+    built = turns.mix(turns.other, turns.z)
+    with pytest.raises(BorrowError, match=r"^mix, built at .* holds .* for reading"):
+        turns.g.launch()
+    built.submit()
+    turns.replay()
+    assert turns.z.numpy()[0] == turns.value
+
+
+def test_a_replay_on_another_stream_waits_for_launches_that_it_was_not_told_of(turns):
+    hold = turns.device.stream.hold()
+    read_it(turns)
+    turns.replay(stream=turns.device.new_stream())
+    assert len(turns.driver.calls("wait")) == 1
+    hold.release()
+    assert turns.z.numpy()[0] == turns.value
+
+
+def test_a_launch_elsewhere_waits_for_replays_and_launches(turns):
+    hold = turns.device.stream.hold()
+    turns.replay()
+    read_it(turns)
+    turns.mix(turns.z, turns.x).submit(turns.device.new_stream())
+    turns.replays += 1  # the same as one
+    assert len(turns.driver.calls("wait")) == 1
+    hold.release()
+    assert turns.z.numpy()[0] == turns.value
+
+
+def test_a_replay_recorded_late_does_not_hide_a_later_launch(driver, cuda):
+    bench = Bench(driver, cuda)
+    others = [tw.zeros(8) for _ in range(4)]
+    parts = [bench.x[:2], bench.x[2:4], bench.x[4:6], bench.x]  # the last as the graph reads it
+    for _ in range(3):
+        bench.replay()
+        for other, part in zip(others, parts, strict=True):
+            work = FunctionWork(bench.function, (other, bench.x))
+            accesses = updates(other), reads(part)
+            tw.make_operation("mix", cuda, accesses, work, None).submit()
+    points = bench.x.storage.timeline.points
+    found = critical(cuda, "looking", points, bench.x.region, writes=True)
+    assert max(point.count for point in found) == cuda.stream.issued
+
+
+def test_graphs_that_share_a_direct_timeline_check_it(turns):
+    back = turns.mix(turns.other, turns.z).graph()
+    for _ in range(3):
+        turns.replay()
+        read_it(turns)
+    assert is_direct(turns, turns.z)
+    stream = turns.device.new_stream()
+    hold = turns.device.stream.hold()
+    turns.replay()
+    back.launch().submit(stream)
+    assert not is_direct(turns, turns.z)
+    assert turns.z.storage.timeline.stream is None
+    hold.release()
+    turns.replay()
+    assert turns.z.numpy()[0] == turns.value

@@ -81,6 +81,7 @@ class Nested(Launches):
     submit = unless_refused(Launches.submit)
     chain = unless_refused(Launches.chain)
     replay = unless_refused(Launches.replay)
+    in_turns = unless_refused(Launches.in_turns)
     read = unless_refused(Launches.read)
     record = unless_refused(Launches.record)
     update = unless_refused(Launches.update)
@@ -160,7 +161,8 @@ class Nested(Launches):
         for graph, nodes in self.graphs:
             access = graph._built.access
             stamp = access.stamp and (access.stamp.stream, access.stamp.count)
-            found.append((tuple(access.holders), {*access.dirty}, stamp, len(nodes)))
+            changing = {*access.dirty}, {*access.direct}
+            found.append((tuple(access.holders), changing, stamp, len(nodes)))
         return [*found, [operation.state for operation, _ in self.kept]]
 
 

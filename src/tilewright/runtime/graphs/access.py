@@ -4,8 +4,12 @@ A built replay holds the access instead of borrows; a submitted one leaves a sin
 timeline records the stamps of its graphs as uses before it answers the next question, so it knows
 the same uses as if each node had been an operation. Conversely, each borrow and each use of a
 timeline marks it *dirty* in its graphs, and a replay checks dirty timelines only: a borrow that
-conflicts with a graph blocks its replays, so a clean timeline has no conflict. Graph accesses
-change under the device's lock, in a critical section.
+conflicts with a graph blocks its replays, so a clean timeline has no conflict.
+
+A timeline that launches use between replays, all on one stream, becomes *direct*: it has that sole
+stream while no replay is built, so launches need no check and mark nothing. A replay on the same
+stream follows them; before any other one the direct timelines are dirty. Every change happens under
+the device's lock, in a critical section.
 """
 
 from __future__ import annotations
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from tilewright.runtime.order.borrow import Holder
 
 __all__ = ["GraphAccess", "ReplayStamp", "TimelineAccess"]
+
+
+# Replays after which a graph has no direct timelines: those that are still used come back.
+_DIRECT_FOR = 32
 
 
 class ReplayStamp:
@@ -84,10 +92,26 @@ class TimelineAccess:
             (Use(timeline, region, writes=True), sources) for region, sources in member.writes
         ]
 
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline."""
+        return self.member.storage.timeline
+
     def mark_dirty(self) -> None:
         """Mark the timeline dirty: the next replay checks it."""
         self.graph.dirty.add(self.index)
         self.graph.calm = None
+
+    @property
+    def may_miss_uses(self) -> bool:
+        """Whether no replay is built, and the next one checks the timeline."""
+        return self.index in self.graph.dirty and not self.graph.holders
+
+    def end_direct(self) -> None:
+        """Mark the timeline dirty if it is direct."""
+        if self.timeline in self.graph.direct:
+            self.mark_dirty()
+            self.graph.direct.discard(self.timeline)
 
     def held_against(self, region: Region, *, writes: bool) -> Conflict | None:
         """The claim of a built replay that conflicts with a use."""
@@ -121,8 +145,8 @@ class GraphAccess:
     """The timelines of one graph."""
 
     __slots__ = (
-        "_carried", "_doubtful", "calm", "conflicting", "dirty", "holders", "is_closed",
-        "is_simple", "overtaken", "stamp", "timelines",
+        "_carried", "_checked", "_direct_for", "_doubtful", "calm", "conflicting", "direct",
+        "dirty", "holders", "is_closed", "is_simple", "overtaken", "stamp", "timelines",
     )  # fmt: skip
 
     def __init__(self, members: tuple[GraphMember, ...], *, is_simple: bool = False) -> None:
@@ -135,6 +159,9 @@ class GraphAccess:
         # this stream.
         self.calm: Stream | None = None
         self.dirty: set[int] = set(range(len(members)))
+        self.direct: set[Timeline] = set()  # their sole stream is `calm`, or was
+        self._direct_for = 0  # replays since they became direct
+        self._checked: tuple[TimelineAccess, ...] = ()  # by the last replay
         self.timelines = tuple(
             TimelineAccess(self, index, one) for index, one in enumerate(members)
         )
@@ -152,7 +179,7 @@ class GraphAccess:
             raise
 
     def _join(self, access: TimelineAccess) -> None:
-        timeline = access.member.storage.timeline
+        timeline = access.timeline
         for other in timeline.graphs:
             if any(other.member.conflicts(r, writes=w) for r, w in access.member.claims):
                 self.conflicting.setdefault(other.graph, set()).add(access.index)
@@ -175,11 +202,15 @@ class GraphAccess:
     def dissolve(self) -> None:
         """Leave every timeline, after its stamps are recorded there."""
         for access in self.timelines:
-            access.member.storage.timeline.leave_graph(access)
+            access.timeline.leave_graph(access)
         for other in tuple(self.conflicting):
             other.forget(self)
             self.conflicting.pop(other, None)
-        self.timelines = ()  # these refer back to this access, and keep their storages
+        self.direct.clear()
+        self.timelines, self._checked = (
+            (),
+            (),
+        )  # these refer back to this access, and keep their storages
 
     def forget(self, other: GraphAccess) -> None:
         """Remove a conflicting graph that is gone: its stamps are recorded in the timelines."""
@@ -199,20 +230,42 @@ class GraphAccess:
             return self.holders[0]
         return next((one.holders[0] for one in self.conflicting if one.holders), None)
 
+    def pause_direct(self) -> bool:
+        """Have launches on direct timelines report again; False if one of these is held."""
+        for timeline in self.direct:
+            if timeline.held is not None:
+                return False
+            timeline.stream = None
+        return True
+
+    def release(self, holder: Holder) -> None:
+        """Take a built replay off; without any, direct timelines have their sole stream again."""
+        if holder in self.holders:
+            self.holders.remove(holder)
+        if self.direct and self.calm is not None and not self.holders:
+            for timeline in self.direct:
+                timeline.stream = self.calm
+
     def due(self, stream: Stream | None = None) -> tuple[TimelineAccess, ...]:
         """The timelines to check before a replay on a stream; None is a stream chosen later.
 
-        Dirty timelines are due. A conflicting replay on the same stream that cannot fail needs no
-        check, since the stream orders it before this one. A replay on another stream than the last
-        one also checks the timelines of conflicting graphs, whose replays only that stream ordered.
+        Dirty timelines are due, and direct ones, which are so no longer. A conflicting replay on
+        the same stream that cannot fail needs no check, since the stream orders it before this one.
+        A replay on another stream than the last one also checks the timelines of conflicting
+        graphs, whose replays only that stream ordered.
         """
+        for timeline in tuple(self.direct):
+            timeline.end_direct()
         for other in tuple(self.overtaken):
             stamp = other.stamp
             if stamp is None or stamp.is_doubtful or stream not in (None, stamp.stream):
                 self.dirty |= self.conflicting[other]
         if self.stamp is not None and stream not in (None, self.stamp.stream):
             self.dirty.update(*self.conflicting.values())
-        return tuple(self.timelines[index] for index in sorted(self.dirty))
+        found = tuple(self.timelines[index] for index in sorted(self.dirty))
+        for access in found:
+            access.timeline.end_direct()  # of other graphs
+        return found
 
     def order(self, stream: Stream) -> dict[int, list[Outcome]]:
         """Order a replay behind all conflicting uses; gives unsettled outcomes of its inputs."""
@@ -220,8 +273,9 @@ class GraphAccess:
             stream.wait_for(self.stamp.stream, self.stamp.count)
         upstream: dict[int, list[Outcome]] = {}
         self._doubtful = set()
-        for access in self.due(stream):
-            timeline = access.member.storage.timeline
+        self._checked = self.due(stream)
+        for access in self._checked:
+            timeline = access.timeline
             for region, writes in access.member.claims:
                 timeline.order(stream, region, writes=writes)
             for region, source, hidden in access.member.inputs:
@@ -233,7 +287,7 @@ class GraphAccess:
 
     def leave(self, stamp: ReplayStamp) -> None:
         """Leave the stamp of a submitted replay, in place of a use in each timeline."""
-        self.stamp = stamp
+        is_first, self.stamp = self.stamp is None, stamp
         self.overtaken.clear()
         # A failure reaches the next replay even if these timelines do not become dirty: inputs with
         # unsettled outcomes, and regions that a replay reads and the one before it wrote.
@@ -241,6 +295,31 @@ class GraphAccess:
         calm = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
         self.calm = calm if self.is_simple else None
         self.overtake(calm)
+        if self.calm is not None and not is_first:  # the first replay checks all timelines
+            self._find_direct(self.calm)
+
+    def leave_again(self, stream: Stream, count: int) -> None:
+        """Leave the stamp of a replay on the calm stream."""
+        stamp = self.stamp
+        if stamp is None or stamp.is_seen or stamp.stream is not stream:
+            self.stamp = ReplayStamp(stream, count, {})
+        else:
+            stamp.count = count
+        if self.conflicting:
+            self.overtake(stream)
+        if self.direct:
+            self._direct_for += 1
+            if self._direct_for == _DIRECT_FOR:
+                self.direct.clear()  # clean: this replay is ordered behind their uses
+
+    def _find_direct(self, stream: Stream) -> None:
+        """Make timelines direct that launches have used on a stream since the last replay."""
+        self._direct_for = 0
+        for access in self._checked:
+            timeline = access.timeline
+            is_free = all(other is access or other.may_miss_uses for other in timeline.graphs)
+            if is_free and timeline.is_sole(stream):
+                self.direct.add(timeline)
 
     def overtake(self, calm: Stream | None) -> None:
         """Tell conflicting graphs of a replay; on the `calm` stream they need no check after it."""

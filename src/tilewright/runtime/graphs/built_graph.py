@@ -80,8 +80,7 @@ class BuiltGraph:
         if built is not None:
             return refusal(Conflict(built, "", writes=True), "its tensors", holder, writes=True)
         for access in self.access.due():
-            storage = access.member.storage
-            timeline = storage.timeline
+            storage, timeline = access.member.storage, access.timeline
             for region, writes in access.member.claims:
                 held = timeline.conflict(region, writes=writes)
                 if held is not None:
@@ -94,11 +93,6 @@ class BuiltGraph:
         """Refuse a replay inside a block that records writes to the same memory."""
         members = [access.member for access in self.access.timelines]
         refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
-
-    def release(self, holder: Holder) -> None:
-        """Release the access."""
-        if holder in self.access.holders:
-            self.access.holders.remove(holder)
 
     def _report(self) -> None:
         """Raise the failure of an earlier replay, if it is known and has not been raised."""
@@ -127,13 +121,7 @@ class BuiltGraph:
         try:
             self._instance.launch(stream.queue)
             stream.queue.marked = stream.issued = count = stream.issued + 1
-            stamp = access.stamp
-            if stamp is None or stamp.is_seen or stamp.stream is not stream:
-                access.stamp = ReplayStamp(stream, count, {})
-            else:
-                stamp.count = count
-            if access.conflicting:
-                access.overtake(stream)
+            access.leave_again(stream, count)
         except BaseException as error:
             self._leave_refused(stream, error)
             raise

@@ -79,13 +79,15 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 device.busy = self.label
                 access = graph.access
                 is_calm = access.calm is not None and not access.holders
-                if is_calm and not (access.conflicting and access.first_conflict() is not None):
+                if is_calm and access.conflicting:
+                    is_calm = access.first_conflict() is None
+                if is_calm and (not access.direct or access.pause_direct()):
                     access.holders.append(holder)
                 else:
                     graph.acquire(holder)
                 self._state = _BUILT
             except BaseException:
-                graph.release(holder)
+                graph.access.release(holder)
                 self._graph = None
                 raise
             finally:
@@ -104,7 +106,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def give_back(self) -> None:
         """Release the access. The device's lock is held."""
         if self._graph is not None:
-            self._graph.release(self._holder)
+            self._graph.access.release(self._holder)
         self._graph = None
 
     def put(self, stream: Stream) -> None:
@@ -152,4 +154,4 @@ class _DroppedReplay(NamedTuple):
 
     def settle(self) -> None:
         """Release its access."""
-        self.graph.release(self.holder)
+        self.graph.access.release(self.holder)

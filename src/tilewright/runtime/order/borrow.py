@@ -104,8 +104,10 @@ class Borrow:
         if found is not None:
             raise BorrowError(self._refusal(*found))
         for use in self.uses:
-            use.timeline.hold(self)
-            use.timeline.dirty()
+            timeline = use.timeline
+            timeline.hold(self)
+            if timeline.stream is None:
+                timeline.dirty()
 
     def _find_conflict(self) -> tuple[Conflict, int] | None:
         for tensor, use in zip(self.tensors, self.uses, strict=True):
@@ -113,7 +115,7 @@ class Borrow:
         self.upstream()
         for number, use in enumerate(self.uses):
             timeline = use.timeline
-            if timeline.held is not None:
+            if timeline.held is not None or timeline.graphs:
                 held = timeline.conflict(use.region, writes=use.writes, by=self)
                 if held is not None:
                     return held, number

@@ -95,9 +95,9 @@ class Timeline:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.uses: list[Use] = []
-        # None if no built operation and no graph uses the bytes; all of them if several may.
-        self.held: Borrow | Borrows | None = None
-        self.stream: Stream | None = None  # the sole stream
+        self.held: Borrow | Borrows | None = None  # by built operations
+        # The sole stream, also of replays. Graphs of the timeline have it marked dirty, or direct.
+        self.stream: Stream | None = None
         self.graphs: list[TimelineAccess] = []
         self.heir: Timeline | None = None  # the timeline that this one has been merged into
         self._elsewhere = 0  # uses recorded while other uses were on other streams
@@ -131,7 +131,7 @@ class Timeline:
             self.held = None
         elif isinstance(held, Borrows):
             is_last = held.remove(borrow) and not held
-            if is_last and not self.graphs and self.heir is None:
+            if is_last and self.heir is None:
                 self.held = None
 
     def conflict(
@@ -157,8 +157,7 @@ class Timeline:
     def join_graph(self, access: TimelineAccess) -> None:
         """Add a graph, whose replays are recorded when a use is next ordered."""
         self.catch_up()
-        self.stream = None
-        self.held = self._held_by(self.borrows())
+        self.end_direct()
         self.graphs.append(access)
 
     def leave_graph(self, access: TimelineAccess) -> None:
@@ -166,8 +165,6 @@ class Timeline:
         if access in self.graphs:
             self.catch_up()
             self.graphs.remove(access)
-            if not self.graphs and not self.held:
-                self.held = None
 
     def catch_up(self) -> None:
         """Record the replays of graphs that have been submitted since the last call."""
@@ -178,6 +175,12 @@ class Timeline:
         """Mark this timeline dirty in all its graphs: their next replays check it."""
         for access in self.graphs:
             access.mark_dirty()
+
+    def end_direct(self) -> None:
+        """Have every use reported to graphs again, also those that had the timeline direct."""
+        self.stream = None
+        for access in self.graphs:
+            access.end_direct()
 
     # --- uses ---
 
@@ -223,7 +226,8 @@ class Timeline:
         """Move a use to a submission that is ordered behind all uses it conflicts with."""
         self.catch_up()
         self.put(use, stream, count, outcome)
-        self.dirty()
+        if self.stream is None:
+            self.dirty()
 
     def put(self, use: Use, stream: Stream, count: int, outcome: Outcome | None) -> None:
         """Record a use without the graphs' replays, which are recorded by this themselves."""
@@ -240,8 +244,8 @@ class Timeline:
         for other in dropped:
             other.stream = _NOWHERE
         self._thin_out_if_crowded()
-        if outcome is None:
-            self._find_sole(stream)
+        if outcome is None and not self.graphs and self.is_sole(stream):
+            self.stream = stream
 
     def put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
         """Record a use on the sole stream, whose order is that of all uses."""
@@ -255,7 +259,8 @@ class Timeline:
             return
         for at in range(max(0, len(uses) - _NEAR), len(uses)):
             other = uses[at]
-            if other.region is use.region and other.writes is use.writes:
+            is_alike = other.region is use.region and other.writes is use.writes
+            if is_alike and other.count <= count:  # replays are recorded late
                 uses[at] = use
                 other.stream = _NOWHERE
                 return
@@ -283,16 +288,15 @@ class Timeline:
             kept.append(use.copy())
         return [*kept, use]
 
-    def _find_sole(self, stream: Stream) -> None:
-        """Make a stream the sole one, if all uses are on it and none can fail."""
-        if self.graphs or not stream.may_be_sole:
-            return
+    def is_sole(self, stream: Stream) -> bool:
+        """Whether all uses are on a stream and none can fail; completed ones are dropped."""
+        if not stream.may_be_sole:
+            return False
         others = {use.stream for use in self.uses} - {stream}
         if others:
             self._elsewhere += 1
             self._forget_passed(others)
-        if all(use.stream is stream and use.outcome is None for use in self.uses):
-            self.stream = stream
+        return all(use.stream is stream and use.outcome is None for use in self.uses)
 
     def _forget_passed(self, others: Iterable[Stream]) -> None:
         """Drop uses on other streams that are known to have completed; query these now and then."""
@@ -349,7 +353,7 @@ class Timeline:
         self.graphs += other.graphs
         borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
         other.heir = self  # before the borrows are told apart: their uses follow it
-        self.held = self._held_by(borrows) if borrows or self.graphs else None
+        self.held = self._held_by(borrows) if borrows else None
         other.held, other.stream = Borrows(), None  # handles that still refer to it follow `heir`
         other.uses, other.graphs = [], []
 
