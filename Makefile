@@ -64,21 +64,21 @@ fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_S
 
 model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MODEL_SEED=7
 	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest -s \
-	  tests/runtime/test_runtime_order_model.py tests/runtime/test_runtime_order_launches.py \
-	  tests/runtime/test_runtime_order_kept.py tests/runtime/test_runtime_order_nested.py
+	  tests/runtime/order/test_order_model.py tests/runtime/order/test_order_launches.py \
+	  tests/runtime/order/test_order_kept.py tests/runtime/order/test_order_nested.py
 
 syntax: $(VENV)/.dev ## Random Python as kernels; SYNTAX_COUNT=20000 SYNTAX_SEED=7
 	SYNTAX_COUNT=$(SYNTAX_COUNT) SYNTAX_SEED=$(SYNTAX_SEED) $(BIN)/pytest -s -k "random or odd" \
 		tests/language/test_language_never_crashes.py
 
 stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRESS_SEED=7
-	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/test_runtime_stress.py -s
+	STRESS_COUNT=$(STRESS_COUNT) STRESS_SEED=$(STRESS_SEED) $(BIN)/pytest tests/runtime/order/test_order_stress.py -s
 
 generated: $(VENV)/.dev ## Random index arithmetic with and without proofs; GENERATED_COUNT=10000 GENERATED_SEED=7
 	GENERATED_COUNT=$(GENERATED_COUNT) GENERATED_SEED=$(GENERATED_SEED) $(PYTEST) -s tests/holes/test_holes_index_moves.py
 
 interrupts: $(VENV)/.dev ## Exceptions at every point of the host, and 1,000 signals
-	INTERRUPT_POINTS=0 INTERRUPT_SIGNALS=1000 $(PYTEST) tests/runtime/test_runtime_interrupts.py
+	INTERRUPT_POINTS=0 INTERRUPT_SIGNALS=1000 $(PYTEST) tests/runtime/order/test_order_interrupts.py
 
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix

@@ -5,9 +5,11 @@ import importlib
 from contextlib import contextmanager
 
 import pytest
-from runtime_doubles import RecordingDriver
+from paper_launches import FunctionWork, copy_kernel, load
+from runtime_doubles import RecordingDriver, reads, writes
 
 from tilewright import runtime as tw
+from tilewright.backends.cuda import program as assembler
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop import foreign, passed, torch_tensors
 from tilewright.runtime.interop import ranges as foreign_ranges
@@ -120,6 +122,32 @@ def driver(monkeypatch):
 @pytest.fixture
 def cuda(driver):
     device = tw.Device("cuda")
+    with tw.device(device):
+        yield device
+
+
+@pytest.fixture
+def copy(driver, cuda):
+    """Builds copies on that GPU on paper, of eight elements."""
+    function = load(driver, "copy", copy_kernel)
+
+    def build(z, x):
+        work = FunctionWork(function, (z, x))
+        return tw.make_operation("copy", cuda, (writes(z), reads(x)), work, z)
+
+    return build
+
+
+@pytest.fixture
+def no_tileiras(monkeypatch):
+    """Kernels are compiled without the assembler; a GPU on paper looks at no code."""
+    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
+
+
+@pytest.fixture
+def fresh_cpu(fresh_devices):
+    """A CPU that nothing has used, as the current device."""
+    device = fresh_devices("cpu")
     with tw.device(device):
         yield device
 
