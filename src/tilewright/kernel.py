@@ -30,8 +30,12 @@ from tilewright.jit.compile.compiled import CompiledKernel, Options, Request
 from tilewright.jit.compile.executable import Executable, make_executable
 from tilewright.jit.compile.placement_override import chosen_placement
 from tilewright.jit.loader import compiler
-from tilewright.jit.plans.launch import build_launch, check_launch, refuse_guarded
-from tilewright.jit.plans.launch_later import launch_later
+from tilewright.jit.plans.launch import (
+    build_launch,
+    check_launch,
+    launch_later,
+    refuse_guarded,
+)
 from tilewright.jit.plans.launches import Launches
 from tilewright.lang.hints import HINTS, Hints, KernelHints
 from tilewright.passes.report_form import ReportForm

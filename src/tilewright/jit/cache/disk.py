@@ -33,7 +33,7 @@ from tilewright.jit.cache.plain_data import Schema, Unreadable, Unwritable
 from tilewright.jit.cache.private_files import Unusable, warn_once
 from tilewright.jit.cache.process_lock import Taken
 from tilewright.jit.cache.store import FileStore
-from tilewright.jit.compile.compiled import LaunchFacts, Request
+from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.jit.loader import cuda_program
 from tilewright.settings import Settings, current_settings
 
@@ -83,10 +83,11 @@ _SCHEMA = Schema((_Label, _Places))
 
 
 class DiskCache:
-    """The cache entries of one folder, for one release of the tools."""
+    """The cache entries of one folder, for one release of the package and of the tools."""
 
-    def __init__(self, store: FileStore, tools: str) -> None:
+    def __init__(self, store: FileStore, package: str, tools: str) -> None:
         self.store = store
+        self._package = package
         self._tools = tools
 
     def find(self, request: Request) -> Found | None:
@@ -112,11 +113,9 @@ class DiskCache:
             return None
         return Found(facts, captures, cubin, label.cubin)
 
-    def keep(
-        self, request: Request, facts: LaunchFacts, captures: Captures, cubin_key: str
-    ) -> None:
+    def keep(self, request: Request, compiled: CompiledKernel, cubin_key: str) -> None:
         """Write an entry; a kernel whose captures have no fingerprint is not cached."""
-        kernel = request.source.plain()
+        kernel, captures = request.source.plain(), compiled.captures
         places = captures.places(kernel)
         if places is None:
             return
@@ -124,7 +123,7 @@ class DiskCache:
         try:
             source_key = self._source_key(request)
             entry_key = _entry_key(source_key, captures)
-            body = write_facts(facts, (kernel, *captures.helpers()), request)
+            body = write_facts(compiled.facts, (kernel, *captures.helpers()), request)
             label = _SCHEMA.write(_Label(request.signature.kernel, made_for, cubin_key))
             written = _SCHEMA.write(_Places(places))
         except (Unknown, Unwritable):
@@ -132,9 +131,11 @@ class DiskCache:
         self.store.put(_places_key(source_key), written)
         self.store.put(entry_key, b"\n".join((_ENTRY, label, body)))
 
-    def cubin_key(self, bytecode: bytes, target: str, opt_level: int | None) -> str:
-        """The content key of a cubin."""
-        return digest("cubin", self._tools, target, str(opt_level), bytecode)
+    def cubin_key(self, compiled: CompiledKernel) -> str:
+        """The content key of a kernel's cubin."""
+        made_for = compiled.specialization
+        level = str(made_for.hints.opt_level)
+        return digest("cubin", self._tools, made_for.target, level, compiled.content)
 
     @contextlib.contextmanager
     def making(self, key: str) -> Iterator[None]:
@@ -148,7 +149,7 @@ class DiskCache:
     def _source_key(self, request: Request) -> str:
         return digest(
             "source",
-            _package(self.store),
+            self._package,
             self._tools,
             fingerprint(request.source.function.__code__),
             repr(request.signature),
@@ -162,7 +163,7 @@ def kept_kernels(store: FileStore) -> Iterator[Kept]:
     """All entries of a folder, for the command line."""
     sizes = {file.key: file.nbytes for file in store.files()}
     for file in store.files():
-        label = _label_of(store.peek(file))
+        label = _label_of(store.peek(file.key) or b"")
         if label is not None:
             nbytes = sizes.get(label.cubin, 0)
             yield Kept(label.kernel, label.made_for, nbytes, file.last_used)
@@ -189,13 +190,8 @@ def _entry_key(source_key: str, captures: Captures) -> str:
     return digest("entry", source_key, *map(fingerprint, captures.values()))
 
 
-@cache
-def _package(store: FileStore) -> str:
-    """The fingerprint of the package; cached, because it reads every file."""
-    return _remembered(store, digest("package", package_signature()), package_fingerprint)
-
-
 def _remembered(store: FileStore, key: str, ask: Callable[[], str]) -> str:
+    """The answer to a slow question, kept under the key of its short form."""
     known = store.get(key)
     if known is None:
         known = ask().encode()
@@ -232,6 +228,8 @@ def open_cache() -> DiskCache | None:
     except Unusable as error:
         warn_once(store.root, f"compiled kernels are not kept: {error}")
         return None
-    # The release of the tools is remembered, because asking for it runs them.
+    # One reads every file of the package, the other runs the tools.
+    package_key = digest("package", package_signature())
     tools_key = digest("tools", cuda_program.tools_signature())
-    return DiskCache(store, _remembered(store, tools_key, cuda_program.tools_version))
+    package = _remembered(store, package_key, package_fingerprint)
+    return DiskCache(store, package, _remembered(store, tools_key, cuda_program.tools_version))

@@ -59,7 +59,6 @@ class StoredFile:
     key: str
     nbytes: int
     last_used: float  # in seconds, by the file system's clock
-    path: Path
 
 
 class FileStore:
@@ -100,13 +99,14 @@ class FileStore:
 
     def get(self, key: str) -> bytes | None:
         """The contents under a key; None for a missing or damaged file."""
-        contents = self._read(key)
+        contents = self.peek(key)
         if contents is not None:
             with contextlib.suppress(OSError):  # a read-only folder is usable
                 os.utime(self.path(key))
         return contents
 
-    def _read(self, key: str) -> bytes | None:
+    def peek(self, key: str) -> bytes | None:
+        """Like `get`, without updating the last use."""
         if not _KEY.fullmatch(key):
             return None
         path = self.path(key)
@@ -121,10 +121,6 @@ class FileStore:
             self.remove(key)
             return None
         return contents
-
-    def peek(self, file: StoredFile) -> bytes:
-        """Read a file without updating its last use."""
-        return self._read(file.key) or b""
 
     def put(self, key: str, contents: bytes) -> bool:
         """Write contents under a key; False if the folder refuses them."""
@@ -158,7 +154,7 @@ class FileStore:
         for entry in self._entries(_KEY):
             with contextlib.suppress(OSError):  # removed by another process
                 found = entry.stat(follow_symlinks=False)
-                yield StoredFile(entry.name, found.st_size, found.st_mtime, Path(entry.path))
+                yield StoredFile(entry.name, found.st_size, found.st_mtime)
 
     def _entries(self, name: re.Pattern[str]) -> Iterator[os.DirEntry[str]]:
         """The store's files whose names match a pattern; none in a folder without the marker."""

@@ -80,7 +80,7 @@ def _from_disk(
         """Assemble a rejected cubin again; the facts of the cached one must still hold."""
         disk.store.remove(found.cubin_key)
         compiled = compile_()
-        if _key(request, compiled, disk) != found.cubin_key:
+        if disk.cubin_key(compiled) != found.cubin_key:
             raise LaunchError(
                 f"{compiled.facts.name} has changed while its code was loaded; launch it again"
             )
@@ -92,23 +92,24 @@ def _from_disk(
 
 def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
     """The cubin of a kernel, from disk or from the assembler."""
-    target, level = request.specialization.target, request.specialization.hints.opt_level
+    specialization = request.specialization
 
     def assemble() -> bytes:
         start = time.perf_counter()
-        made = cuda_program.assemble(compiled.module, target, level)
+        level = specialization.hints.opt_level
+        made = cuda_program.assemble(compiled.module, specialization.target, level)
         _tell(request, "assembled", start)
         return made
 
     if disk is None:
         return assemble()
-    key = _key(request, compiled, disk)
+    key = disk.cubin_key(compiled)
     with disk.making(key):
         cubin = disk.store.get(key)
         if cubin is None:
             cubin = assemble()
             disk.store.put(key, cubin)
-        disk.keep(request, compiled.facts, compiled.captures, key)
+        disk.keep(request, compiled, key)
     return cubin
 
 
@@ -118,9 +119,3 @@ def _tell(request: Request, done: str, start: float) -> None:
         took = 1e3 * (time.perf_counter() - start)
         what = describe(request.signature, request.specialization)
         _log.debug("tilewright: %s: %s in %.1f ms", what, done, took)
-
-
-def _key(request: Request, compiled: CompiledKernel, disk: DiskCache) -> str:
-    """The content key of the cubin."""
-    target, level = request.specialization.target, request.specialization.hints.opt_level
-    return disk.cubin_key(compiled.content, target, level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
@@ -14,24 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["FailureReader"]
 
 
+@dataclass(slots=True, eq=False)
 class FailureReader:
     """Reads the failure record of one launch after its fence has passed."""
 
-    __slots__ = ("descending", "grid", "kernel", "record", "sites")
-
-    def __init__(
-        self,
-        kernel: str,
-        grid: tuple[int, ...],
-        descending: tuple[int, ...],
-        sites: tuple[Site, ...],
-        record: FailureRecord,
-    ) -> None:
-        self.kernel = kernel
-        self.grid = grid
-        self.descending = descending
-        self.sites = sites
-        self.record = record
+    kernel: str
+    grid: tuple[int, ...]
+    descending: tuple[int, ...]
+    sites: tuple[Site, ...]
+    record: FailureRecord
 
     def with_record(self, record: FailureRecord) -> FailureReader:
         """A reader for another launch of the same kernel on the same grid."""

@@ -1,30 +1,40 @@
 """The operation of a call on the cold path: launch checks first, the assembler in parallel.
 
 When the operation exists, the front end has run and all launch checks hold. The assembler runs in
-the background, and the submission of the operation waits for it.
+the background, and the submission of the operation waits for it. A call with operations among its
+arguments is a chain that runs them, and then launches.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dtypes import AnyDType
 from tilewright.errors import LaunchError
+from tilewright.frontend.signature.signature import GroupParam, ScalarParam, Signature
 from tilewright.ir.launch_terms import RecordAddress
-from tilewright.jit.bind.binding import Binding
+from tilewright.jit.bind.binding import Binding, bind_arguments
 from tilewright.jit.bind.environment import LaunchEnvironment, launch_number
+from tilewright.jit.bind.launch import check_devices
 from tilewright.jit.compile.compiled import LaunchFacts
 from tilewright.jit.compile.executable import Executable
 from tilewright.jit.compile.failures import FailureReader
+from tilewright.jit.loader import Program
 from tilewright.jit.plans.bound_launch import RepeatedLaunch
 from tilewright.jit.plans.plan import Plan, make_plan
 from tilewright.runtime.devices.function import KernelFunction
 from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.ops.deferring import defer
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.order.access import Access, Mode
 from tilewright.runtime.order.borrow import Role
 
-__all__ = ["build_launch", "check_launch", "refuse_guarded"]
+__all__ = ["build_launch", "check_launch", "launch_later", "refuse_guarded"]
 
 
 def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
@@ -72,7 +82,8 @@ def build_launch(
     if facts.may_fail:
         record = binding.device.new_record()
         reader = FailureReader(facts.name, binding.grid, binding.descending, facts.sites, record)
-    work = KernelWork(executable, binding, accesses, reader, remember)
+    roles = tuple(Role(mode, name) for _, mode, name in accesses)
+    work = KernelWork(executable, binding, roles, reader, remember)
     return make_operation(facts.name, binding.device, accesses, work, result, failure=reader)
 
 
@@ -82,51 +93,92 @@ def _mode(facts: LaunchFacts, binding: Binding, output: str) -> Mode:
     return Mode.WRITE if is_whole else Mode.UPDATE
 
 
+@dataclass(slots=True, eq=False)
 class KernelWork:
     """The work of one launch on the cold path."""
 
-    __slots__ = (
-        "_binding", "_executable", "_functions", "_reader", "_remember", "_roles", "program",
-    )  # fmt: skip
+    executable: Executable
+    binding: Binding
+    roles: tuple[Role, ...]
+    reader: FailureReader | None
+    remember: Remember | None
+    functions: tuple[KernelFunction, ...] = ()
 
-    def __init__(
-        self,
-        executable: Executable,
-        binding: Binding,
-        accesses: tuple[Access, ...],
-        reader: FailureReader | None,
-        remember: Remember | None,
-    ) -> None:
-        self._executable = executable
-        self.program = executable.program
-        self._binding = binding
-        self._roles = tuple(Role(mode, name) for _, mode, name in accesses)
-        self._reader = reader
-        self._remember = remember
-        self._functions: tuple[KernelFunction, ...] = ()
+    @property
+    def program(self) -> Future[Program]:
+        """The program, which may still be in the assembler."""
+        return self.executable.program
 
     def compile(self) -> None:
         """Wait for the assembler and load the kernel."""
-        program, device = self.program.result(), self._binding.device
-        entries = self._executable.facts.entries if device.backend.can_run else ()
-        self._functions = tuple(program.function(entry, device) for entry in entries)
+        program, device = self.program.result(), self.binding.device
+        entries = self.executable.facts.entries if device.backend.can_run else ()
+        self.functions = tuple(program.function(entry, device) for entry in entries)
 
     def enqueue(self, stream: Stream) -> None:
         """Enqueue the launch; the device's lock is held and all memory is allocated."""
         self.repeated().enqueue(stream)
-        if self._remember is not None:
-            made = (self._executable, self._functions)
-            self._remember(make_plan(*made, self._binding, self._roles))
+        if self.remember is not None:
+            self.remember(make_plan(self.executable, self.functions, self.binding, self.roles))
 
     def repeated(self) -> RepeatedLaunch:
         """This launch as the node of a graph; all memory is allocated."""
-        binding = self._binding
-        terms = (argument.term for argument in self._executable.facts.arguments)
+        binding = self.binding
+        terms = (argument.term for argument in self.executable.facts.arguments)
         arguments = tuple(
             None if isinstance(term, RecordAddress) else launch_number(binding, term)
             for term in terms
         )
         storages = tuple(tensor.storage for tensor in binding.tensors.values())
         return RepeatedLaunch(
-            self._functions, binding.device, binding.blocks, arguments, storages, self._reader
+            self.functions, binding.device, binding.blocks, arguments, storages, self.reader
         )
+
+
+def launch_later(
+    signature: Signature,
+    call: inspect.BoundArguments,
+    launch: Callable[[inspect.BoundArguments], DeviceOp[tuple[Any, ...]]],
+) -> DeviceOp[tuple[Any, ...]]:
+    """Build the chain of the operations among the arguments and of the kernel on their results.
+
+    The other arguments are bound at the call, so a wrong kind, rank, dtype or device is refused
+    there. Dims, the grid and overlaps need all arguments and are checked when the operations have
+    run: then `launch` builds the launch.
+    """
+    waiting = {name: v for name, v in call.arguments.items() if isinstance(v, DeviceOp)}
+
+    def build(values: tuple[Any, ...]) -> DeviceOp[tuple[Any, ...]]:
+        call.arguments = dict(zip(call.arguments, values, strict=True))
+        return launch(call)
+
+    _check_known(signature, call, waiting)
+    groups = [param.name for param in signature.params if isinstance(param, GroupParam)]
+    count = len(call.arguments)
+    return defer(signature.kernel, call.arguments, build, count=count, tuples=groups)
+
+
+def _check_known(
+    signature: Signature, call: inspect.BoundArguments, waiting: dict[str, DeviceOp[Any]]
+) -> None:
+    """Refuse arguments that are wrong for every result of the operations."""
+    binding = Binding(signature)
+    values: tuple[Any, ...] = (*signature.tensors, *signature.pointers, *signature.constants)
+    bind_arguments(binding, (param for param in values if param.name not in waiting), call)
+    known = (param for param in signature.numbers if _is_typed(binding, param))
+    bind_arguments(binding, (param for param in known if param.name not in waiting), call)
+    check_devices(binding)
+    for name, operation in waiting.items():
+        if binding.tensors and operation.device is not binding.device:
+            first = next(iter(binding.tensors))
+            raise binding.refused(
+                name,
+                f"comes from an operation on {operation.device.name}, but `{first}` lives on "
+                f"{binding.device.name}: all tensors of a launch must be on one device",
+            )
+
+
+def _is_typed(binding: Binding, number: ScalarParam | GroupParam) -> bool:
+    """Whether the dtype is known without the results of the operations."""
+    dtypes = (binding.dtype(leaf.dtype) for leaf in number.leaves())
+    return not any(issubclass(dtype, AnyDType) for dtype in dtypes)

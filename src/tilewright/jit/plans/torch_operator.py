@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from inspect import Parameter
 from inspect import signature as call_signature
 from typing import Any, Protocol
@@ -80,17 +78,18 @@ def torch_op(
             f"torch_op takes a kernel, made by @tw.kernel, and {type(kernel).__name__} is none"
         )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise LaunchError(
-            f"torch_op({kernel.__name__}): an operator of torch has a namespace and a name,"
-            f' "mine::{kernel.__name__}", not {shown(name)}'
+        raise _refused(
+            kernel,
+            f'an operator of torch has a namespace and a name, "mine::{kernel.__name__}", not'
+            f" {shown(name)}",
         )
     if not isinstance(tiles, Mapping):
-        raise LaunchError(
-            f"torch_op({kernel.__name__}): tiles= says by name how each output is cut,"
-            f' {{"z": 128}}, and {shown(tiles)} has no names'
+        raise _refused(
+            kernel,
+            f'tiles= says by name how each output is cut, {{"z": 128}}, and {shown(tiles)} has no'
+            " names",
         )
-    operator = _Operator(kernel, name, dict(tiles), outputs, _defaults(kernel))
-    operator.check()
+    operator = _Operator(kernel, dict(tiles), outputs)
     library = load_torch().library
     if outputs is None:
         made = library.custom_op(
@@ -103,57 +102,62 @@ def torch_op(
     return made
 
 
-@dataclass(frozen=True)
 class _Operator:
-    kernel: Launchable
-    name: str
-    tiles: dict[str, Cut]
-    outputs: Callable[..., Any] | None
-    defaults: dict[str, Any]
+    """The launch of a kernel in the form that torch calls; its arguments can all be passed."""
 
-    @property
-    def written(self) -> tuple[str, ...]:
-        """Names of the outputs, in the order of the signature."""
-        return tuple(param.name for param in self.kernel.signature.outputs)
+    def __init__(
+        self, kernel: Launchable, tiles: dict[str, Cut], outputs: Callable[..., Any] | None
+    ) -> None:
+        self.kernel = kernel
+        self.tiles = tiles
+        self.outputs = outputs
+        self._check()
+        self.parameters = call_signature(kernel).parameters
+        params = kernel.signature.params
+        self.written = tuple(param.name for param in kernel.signature.outputs)
+        self.given = [p for p in params if outputs is None or p.name not in self.written]
+        self.others = [param.name for param in params if param.name not in self.written]
+        self.defaults = {
+            p.name: p.default for p in self.parameters.values() if p.default is not Parameter.empty
+        }
+        self._extents = self._find_extents()
+        if outputs is not None:
+            self._passing = self._match_outputs(outputs)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Check that every output has a tile, and that torch can pass every other argument."""
-        signature = self.kernel.signature
-        cut = {param.name for param in signature.cut_outputs}
-        if cut != self.tiles.keys():
-            raise LaunchError(
-                f"torch_op({self.kernel.__name__}): tiles= says how each output is cut, so it has"
-                f" {_listed(cut)}, not {_listed(self.tiles.keys())}"
+        kernel, tiles = self.kernel, self.tiles.keys()
+        cut = {param.name for param in kernel.signature.cut_outputs}
+        if cut != tiles:
+            raise _refused(
+                kernel,
+                f"tiles= says how each output is cut, so it has {_listed(cut)}, not"
+                f" {_listed(tiles)}",
             )
-        for param in signature.params:
+        for param in kernel.signature.params:
             if type(param) not in _TYPES:
-                raise LaunchError(
-                    f"torch_op({self.kernel.__name__}): `{param.name}` is a"
-                    f" {_KINDS.get(type(param).__name__, 'parameter')}, which torch has no type"
-                    " for: give it a default by wrapping the kernel, or pass its parts"
+                raise _refused(
+                    kernel,
+                    f"`{param.name}` is a {_KINDS.get(type(param).__name__, 'parameter')}, which"
+                    " torch has no type for: give it a default by wrapping the kernel, or pass its"
+                    " parts",
                 )
-        if self.outputs is not None:
-            if not callable(self.outputs):
-                raise LaunchError(
-                    f"torch_op({self.kernel.__name__}): outputs= is a function that makes the"
-                    f" outputs, not {shown(self.outputs)}"
-                )
-            _ = self._passing
+        if self.outputs is not None and not callable(self.outputs):
+            text = f"outputs= is a function that makes the outputs, not {shown(self.outputs)}"
+            raise _refused(kernel, text)
 
     def schema(self) -> str:
         """The operator's schema."""
         parts: list[str] = []
         has_default = False
-        for param in self.kernel.signature.params:
-            if param.name in self._made:
-                continue
+        for param in self.given:
             mark = f"({chr(97 + len(parts))}!)" if param.name in self.written else ""
             named = self._named(param.name)
             if has_default and "=" not in named and "*" not in parts:
                 parts.append("*")  # torch has only keyword parameters behind a default
             has_default |= "=" in named
             parts.append(f"{_TYPES[type(param)](param)}{mark}{named}")
-        made = ["Tensor"] * len(self._made)
+        made = ["Tensor"] * (0 if self.outputs is None else len(self.written))
         results = "Tensor" if len(made) == 1 else f"({', '.join(made)})"
         return f"({', '.join(parts)}) -> {results}"
 
@@ -165,39 +169,29 @@ class _Operator:
         is_number = type(value) in (bool, int, float)
         return f" {name}={value}" if is_number and abs(value) < 2**63 else f"? {name}=None"
 
-    @property
-    def _made(self) -> tuple[str, ...]:
-        """Names of the outputs that the operator makes."""
-        return self.written if self.outputs is not None else ()
-
-    @cached_property
-    def _extents(self) -> dict[str, tuple[str, int]]:
+    def _find_extents(self) -> dict[str, tuple[str, int]]:
         """The inferable constants, each with the parameter and axis of its extent."""
         signature = self.kernel.signature
         known = inferable(signature, call_signature(self.kernel))
+        given = {param.name for param in self.given}
         return {
             dim: (param.name, axis)
             for param, axis, dim in signature.named_axes()
-            if isinstance(dim, str) and dim in known and param.name not in self._made
+            if isinstance(dim, str) and dim in known and param.name in given
         }
 
     def write(self, *args: Any, **kwargs: Any) -> None:
         """Run the kernel on given outputs."""
-        names = [param.name for param in self.kernel.signature.params]
+        names = [param.name for param in self.given]
         self._launch(self._complete(names, args, kwargs))
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Make the outputs, run the kernel, and return them."""
         made = self.new_outputs(*args, **kwargs)
         outputs = made if isinstance(made, tuple) else (made,)
-        given = self._complete(self._others, args, kwargs)
+        given = self._complete(self.others, args, kwargs)
         self._launch({**given, **dict(zip(self.written, outputs, strict=True))})
         return made
-
-    @property
-    def _others(self) -> list[str]:
-        """Names of all parameters but the outputs, in order."""
-        return [p.name for p in self.kernel.signature.params if p.name not in self.written]
 
     def _complete(
         self, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -207,22 +201,21 @@ class _Operator:
         given = self.defaults | {k: value for k, value in passed.items() if value is not None}
         for name, (tensor, axis) in self._extents.items():
             if name not in given:
-                given[name] = self._extent(given[tensor], name, tensor, axis)
+                shape = given[tensor].shape
+                if axis >= len(shape):
+                    raise _refused(
+                        self.kernel,
+                        f"`{name}` is left out, which makes it the extent of `{tensor}` along axis"
+                        f" {axis}, but that has shape {tuple(shape)}",
+                    )
+                given[name] = shape[axis]
         return {name: given[name] for name in names if name in given}
-
-    def _extent(self, tensor: Any, constant: str, name: str, axis: int) -> Any:
-        if axis >= len(tensor.shape):
-            raise LaunchError(
-                f"torch_op({self.kernel.__name__}): `{constant}` is left out, which makes it the"
-                f" extent of `{name}` along axis {axis}, but that has shape {tuple(tensor.shape)}"
-            )
-        return tensor.shape[axis]
 
     def new_outputs(self, *args: Any, **kwargs: Any) -> Any:
         """The result of `outputs=`: a tensor, or a tuple of several."""
         assert self.outputs is not None, "an operator that makes its outputs knows how"
         by_position, by_name = self._passing
-        values = self._complete(self._others, args, kwargs)
+        values = self._complete(self.others, args, kwargs)
         made = self.outputs(
             *(values[name] for name in by_position), **{name: values[name] for name in by_name}
         )
@@ -231,21 +224,19 @@ class _Operator:
         if len(several) != len(self.written) or not all(isinstance(o, tensor) for o in several):
             kinds = [type(one) for one in several]
             given = ", ".join(f"{k.__module__.partition('.')[0]}.{k.__name__}" for k in kinds)
-            raise LaunchError(
-                f"torch_op({self.kernel.__name__}): outputs= gives {', '.join(self.written)} as"
-                f" tensors of torch, and gave {given}"
+            raise _refused(
+                self.kernel,
+                f"outputs= gives {', '.join(self.written)} as tensors of torch, and gave {given}",
             )
         return several[0] if len(self.written) == 1 else several
 
-    @cached_property
-    def _passing(self) -> tuple[list[str], list[str]]:
+    def _match_outputs(self, outputs: Callable[..., Any]) -> tuple[list[str], list[str]]:
         """The positional and the keyword parameters of `outputs=`."""
-        parameters = call_signature(self.kernel).parameters
-        keywords = [n for n in self._others if parameters[n].kind is Parameter.KEYWORD_ONLY]
-        places = [name for name in self._others if name not in keywords]
-        assert self.outputs is not None, "an operator that makes its outputs knows how"
+        keyword_only = Parameter.KEYWORD_ONLY
+        keywords = [n for n in self.others if self.parameters[n].kind is keyword_only]
+        places = [name for name in self.others if name not in keywords]
         try:
-            signature = call_signature(self.outputs)
+            signature = call_signature(outputs)
         except (TypeError, ValueError):  # a C function without a signature
             return places, []
         kinds = {p.name: p.kind for p in signature.parameters.values()}
@@ -259,36 +250,32 @@ class _Operator:
                 refusal = str(error)
             else:
                 return by_position, by_name
-        raise LaunchError(
-            f"torch_op({self.kernel.__name__}): outputs= is a function of"
-            f" {_in_order(self._others)}, and the one given has the parameters {signature}:"
-            f" {refusal}"
+        names = ", ".join(f"`{name}`" for name in self.others) or "no parameters"
+        raise _refused(
+            self.kernel,
+            f"outputs= is a function of {names}, and the one given has the parameters {signature}:"
+            f" {refusal}",
         )
 
     def _launch(self, arguments: dict[str, Any]) -> None:
         torch = load_torch()
         with torch.no_grad():  # autograd is above this level of dispatch
             for name, cut in self.tiles.items():
-                arguments[name] = _cut(arguments[name], cut)
+                sizes = cut if isinstance(cut, tuple) else (cut,)
+                tensor = arguments[name]
+                arguments[name] = cut(tensor) if callable(cut) else partition(tensor, *sizes)
             operation = self.kernel(**arguments)
             operation.submit()
             if operation.device.kind == "cpu":
                 operation.sync()  # torch runs CPU operators synchronously
 
 
-def _cut(tensor: Any, cut: Cut) -> Any:
-    if callable(cut):
-        return cut(tensor)
-    return partition(tensor, *(cut if isinstance(cut, tuple) else (cut,)))
+def _refused(kernel: Launchable, text: str) -> LaunchError:
+    return LaunchError(f"torch_op({kernel.__name__}): {text}")
 
 
 def _nothing(*_: Any, **__: Any) -> None:
     """The fake implementation of an operator without results."""
-
-
-def _defaults(kernel: Launchable) -> dict[str, Any]:
-    parameters = call_signature(kernel).parameters.values()
-    return {p.name: p.default for p in parameters if p.default is not Parameter.empty}
 
 
 def _scalar_type(param: ScalarParam) -> str:
@@ -317,10 +304,6 @@ _TYPES: dict[type, Callable[[Any], str]] = {
     ConstParam: _const_type,
 }
 _KINDS = {"GroupParam": "tuple of numbers", "PointerParam": "raw pointer"}
-
-
-def _in_order(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "no parameters"
 
 
 def _listed(names: Any) -> str:
