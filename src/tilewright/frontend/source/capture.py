@@ -44,6 +44,12 @@ class SourceFunction:
         """The function, for checkers that take a function in a field for a method."""
         return self.function
 
+    def parameter(self, name: str) -> ast.arg:
+        """A parameter as it is written in the `def`."""
+        given = self.node.args
+        named = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+        return next(each for each in named if each.arg == name)
+
     def is_local(self, name: str) -> bool:
         """Whether the function assigns a name, which is then a local one."""
         code = self.function.__code__

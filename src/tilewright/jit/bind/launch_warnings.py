@@ -39,7 +39,7 @@ class ExtentTeller:
             loss = "leave out the end of an input, or read padding behind it"
             texts.append(_told(inputs, "outputs", loss))
         text = f"kernel `{source.name}`: {'; '.join(texts)}"
-        line = _line_of(source, untied[0][0])
+        line = source.parameter(untied[0][0]).lineno
         warnings.warn_explicit(text, ExtentWarning, source.file.path, line)
         # Set last: a filter may raise the warning, and then the next launch raises it again.
         self._has_told = True
@@ -51,12 +51,6 @@ def _told(untied: list[tuple[str, str]], others: str, loss: str) -> str:
         f"nothing ties the extents of {names} to those of its {others}, so a launch may {loss}, "
         f"and nothing tells; write {'; '.join(way_out for _, way_out in untied)}"
     )
-
-
-def _line_of(source: SourceFunction, name: str) -> int:
-    arguments = source.node.args
-    everything = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    return next(argument.lineno for argument in everything if argument.arg == name)
 
 
 def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:

@@ -63,17 +63,11 @@ def constant_of(kind: type, value: Any) -> Any:
 def exact_number(value: Any) -> int | float | None:
     """Convert a number to Python's exact `bool`, `int` or `float`; None for any other object."""
     kind = type(value)
-    if issubclass(kind, np.generic):
-        return _exact_of_numpy(value)
-    number: int | float | None = plain_number(value) if issubclass(kind, (int, float)) else None
-    return number
-
-
-def _exact_of_numpy(value: np.generic[Any]) -> int | float | None:
-    """Convert a scalar of NumPy or ml_dtypes; None for dates, time spans and strings."""
+    if not issubclass(kind, np.generic):
+        return plain_number(value) if issubclass(kind, (int, float)) else None
     dtype = dtype_of_numpy(value.dtype)
     if dtype is None and value.dtype.kind != "f":  # long doubles are floats without a dtype of ours
-        return None
+        return None  # a date, a time span or a string
     item = np.asarray(value).item()  # bypasses an `item` that a subclass overrides
     return item if type(item) in (bool, int, float) else narrowed(item)
 

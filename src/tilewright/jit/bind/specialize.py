@@ -69,29 +69,21 @@ def _group(walked: PersistentPartition) -> tuple[int, int]:
 
 def _plain_spec(tensor: Tensor) -> TensorSpecialization:
     """The properties that every tensor has, cut or not."""
-    wide = any(stride > MAX_EXTENT for stride in tensor.strides)
-    runs_along = _unit_strides(tensor)
+    shape, strides = tensor.shape, tensor.strides
+    wide = any(stride > MAX_EXTENT for stride in strides)
+    last_element = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    # The contiguous axis is the last one with stride one.
+    along = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
+    runs_along = tuple(axis == along for axis in range(tensor.ndim))
     return TensorSpecialization(
         dtype=tensor.dtype,
         unit_strides=runs_along,
         address_divisor=_address_divisor(tensor),
-        extent_divisors=extent_divisors(tensor.shape, runs_along),
-        stride_divisors=tuple(divisor(stride) for stride in tensor.strides),
+        extent_divisors=extent_divisors(shape, runs_along),
+        stride_divisors=tuple(divisor(stride) for stride in strides),
         wide=wide,
-        far=wide or _last_element(tensor) > MAX_EXTENT,
+        far=wide or last_element > MAX_EXTENT,
     )
-
-
-def _unit_strides(tensor: Tensor) -> tuple[bool, ...]:
-    """Mark the last axis with stride one, the contiguous axis, if there is one."""
-    axes = [axis for axis, stride in enumerate(tensor.strides) if stride == 1]
-    return tuple(bool(axes) and axis == axes[-1] for axis in range(tensor.ndim))
-
-
-def _last_element(tensor: Tensor) -> int:
-    """The offset of the last element from the first, in elements."""
-    ends = zip(tensor.shape, tensor.strides, strict=True)
-    return sum((extent - 1) * stride for extent, stride in ends)
 
 
 def extent_divisors(shape: Iterable[int], runs_along: Iterable[bool]) -> tuple[int, ...]:

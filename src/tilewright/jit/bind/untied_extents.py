@@ -85,7 +85,7 @@ class _Finder:
         self._ops = tuple(function.walk())
         self._defined = definitions(function)
         self._signature = signature = request.signature
-        self._arguments = request.source.node.args
+        self._source = request.source
         names = (param.name for param in signature.tensors)
         self._specs = dict(zip(names, request.specialization.tensors, strict=True))
 
@@ -250,12 +250,7 @@ class _Finder:
 
     def _written_axes(self, param: TensorParam) -> list[str]:
         """The axes of an annotation as source text; for an alias, as the signature has them."""
-        arguments = self._arguments
-        node = next(
-            argument.annotation
-            for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-            if argument.arg == param.name
-        )
+        node = self._source.parameter(param.name).annotation
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):

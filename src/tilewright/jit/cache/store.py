@@ -48,6 +48,7 @@ _STALE_SECONDS = 3600  # age at which an unfinished file is taken as abandoned
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SHELF = re.compile(r"[0-9a-f]{2}")
 _SCRAP = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.part")
+_SCRAP_OF_MARKER = re.compile(rf"{MARKER}\.[0-9a-f]{{16}}\.part")  # of a killed process
 
 _chance = random.Random()  # a generator of its own leaves the state of `random` alone
 
@@ -89,7 +90,7 @@ class FileStore:
             names = {entry.name for entry in os.scandir(self.folder)}
         except OSError as error:
             raise Unusable(f"{self.folder} cannot be read: {error.strerror}") from error
-        if names and MARKER not in names and not all(map(_is_scrap_of_marker, names)):
+        if names and MARKER not in names and not all(map(_SCRAP_OF_MARKER.fullmatch, names)):
             raise Unusable(f"{self.folder} was not made by tilewright, which has left no marker")
 
     def path(self, key: str) -> Path:
@@ -220,11 +221,6 @@ class FileStore:
 
 def _header(key: str, contents: bytes) -> bytes:
     return _MAGIC + hashlib.sha256(key.encode() + contents).digest()
-
-
-def _is_scrap_of_marker(name: str) -> bool:
-    """Whether a file is an unfinished marker of a killed process."""
-    return re.fullmatch(rf"{MARKER}\.[0-9a-f]{{16}}\.part", name) is not None
 
 
 def _scanned(folder: str | Path) -> list[os.DirEntry[str]]:

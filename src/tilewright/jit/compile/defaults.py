@@ -67,7 +67,7 @@ def sample_specialization(
         constants=tuple(sorted(constants.items())),
         scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
         target=target,
-        grid_rank=None if _has_grid(signature) else GIVEN_AXES,
+        grid_rank=None if signature.cut_outputs else GIVEN_AXES,
         hints=hints or Hints(),
         pointers=tuple(
             PointerSpec(_dtype(param.dtype, given), LARGEST_DIVISOR) for param in signature.pointers
@@ -98,11 +98,6 @@ def sampled_constants(signature: Signature, given: Mapping[str, Any]) -> dict[st
         if isinstance(dim, str) and dim in left_out:
             found.setdefault(dim, _customary(axis, param.rank))
     return found
-
-
-def _has_grid(signature: Signature) -> bool:
-    """Whether an output defines the grid."""
-    return any(isinstance(param, (MutParam, MappedParam)) for param in signature.params)
 
 
 def _constants(signature: Signature, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,20 +8,13 @@ outlives the configuration it was made with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 from tilewright.runtime.devices.context import ContextFlag
 from tilewright.runtime.devices.fork import ForkedLock
 
-__all__ = ["CONFIG_CACHES", "CONFIG_OVERRIDE", "ConfigCache", "ConfigCaches"]
-
-
-class ConfigCache(Protocol):
-    """A cache whose entries depend on configurations."""
-
-    def forget(self) -> None:
-        """Drop all entries."""
+__all__ = ["CONFIG_CACHES", "CONFIG_OVERRIDE"]
 
 
 class ConfigCaches:
@@ -36,10 +29,10 @@ class ConfigCaches:
     def __init__(self) -> None:
         self.version = 0
         self.lock = ForkedLock()
-        self._all: WeakSet[ConfigCache] = WeakSet()
+        self._all: WeakSet[Any] = WeakSet()
 
-    def register(self, cache: ConfigCache) -> None:
-        """Clear a cache at every invalidation, as long as it lives."""
+    def register(self, cache: Any) -> None:
+        """Call `forget` of a cache at every invalidation, as long as the cache lives."""
         with self.lock:
             self._all.add(cache)
 

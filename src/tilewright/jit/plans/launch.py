@@ -16,17 +16,15 @@ from typing import Any
 from tilewright.dtypes import AnyDType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import GroupParam, ScalarParam, Signature
-from tilewright.ir.launch_terms import RecordAddress
 from tilewright.jit.bind.binding import Binding, bind_arguments
-from tilewright.jit.bind.environment import LaunchEnvironment, launch_number
+from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.bind.launch import check_devices
 from tilewright.jit.compile.compiled import LaunchFacts
 from tilewright.jit.compile.executable import Executable
 from tilewright.jit.compile.failures import FailureReader
 from tilewright.jit.loader import Program
 from tilewright.jit.plans.bound_launch import RepeatedLaunch
-from tilewright.jit.plans.plan import Plan, make_plan
-from tilewright.runtime.devices.function import KernelFunction
+from tilewright.jit.plans.plan import Plan, PlanLaunch, make_plan
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.ops.deferring import defer
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
@@ -102,7 +100,7 @@ class KernelWork:
     roles: tuple[Role, ...]
     reader: FailureReader | None
     remember: Remember | None
-    functions: tuple[KernelFunction, ...] = ()
+    plan: Plan | None = None
 
     @property
     def program(self) -> Future[Program]:
@@ -110,29 +108,25 @@ class KernelWork:
         return self.executable.program
 
     def compile(self) -> None:
-        """Wait for the assembler and load the kernel."""
+        """Wait for the assembler, load the kernel, and make the plan."""
         program, device = self.program.result(), self.binding.device
         entries = self.executable.facts.entries if device.backend.can_run else ()
-        self.functions = tuple(program.function(entry, device) for entry in entries)
+        functions = tuple(program.function(entry, device) for entry in entries)
+        self.plan = make_plan(self.executable, functions, self.binding, self.roles)
 
     def enqueue(self, stream: Stream) -> None:
         """Enqueue the launch; the device's lock is held and all memory is allocated."""
         self.repeated().enqueue(stream)
-        if self.remember is not None:
-            self.remember(make_plan(self.executable, self.functions, self.binding, self.roles))
+        if self.remember is not None and self.plan is not None:
+            self.remember(self.plan)
 
     def repeated(self) -> RepeatedLaunch:
         """This launch as the node of a graph; all memory is allocated."""
+        assert self.plan is not None, "a launch is compiled before it is enqueued"
         binding = self.binding
-        terms = (argument.term for argument in self.executable.facts.arguments)
-        arguments = tuple(
-            None if isinstance(term, RecordAddress) else launch_number(binding, term)
-            for term in terms
-        )
-        storages = tuple(tensor.storage for tensor in binding.tensors.values())
-        return RepeatedLaunch(
-            self.functions, binding.device, binding.blocks, arguments, storages, self.reader
-        )
+        numbers = tuple(binding.scalars[param.name] for param in binding.signature.scalars)
+        launch = PlanLaunch(self.plan, numbers, self.reader)
+        return launch.work_on(tuple(binding.tensors.values())).repeated()
 
 
 def launch_later(

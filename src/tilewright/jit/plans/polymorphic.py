@@ -59,13 +59,9 @@ def _key_of_spec(spec: TensorSpec) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _key_of_tiling(tiling: Tiling) -> tuple[Any, ...]:
-    return (tiling.tile, tiling.order, tiling.is_prefix)
-
-
 _KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     TensorSpec: _key_of_spec,
-    Tiling: _key_of_tiling,
+    Tiling: lambda tiling: (tiling.tile, tiling.order, tiling.is_prefix),
 }
 
 
