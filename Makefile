@@ -31,7 +31,7 @@ STRESS_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model stress syntax generated interrupts clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model compare stress syntax generated interrupts clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ model: $(VENV)/.dev ## Random work against vector clocks; MODEL_COUNT=200000 MOD
 	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/pytest -s \
 	  tests/runtime/order/test_order_model.py tests/runtime/order/test_order_launches.py \
 	  tests/runtime/order/test_order_kept.py tests/runtime/order/test_order_nested.py
+
+compare: $(VENV)/.dev ## The same random work on another source tree; OLD=path MODEL_COUNT=200000 MODEL_SEED=7
+	MODEL_COUNT=$(MODEL_COUNT) MODEL_SEED=$(MODEL_SEED) $(BIN)/python \
+	  tests/runtime/order/compare_trees.py $(OLD) .
 
 syntax: $(VENV)/.dev ## Random Python as kernels; SYNTAX_COUNT=20000 SYNTAX_SEED=7
 	SYNTAX_COUNT=$(SYNTAX_COUNT) SYNTAX_SEED=$(SYNTAX_SEED) $(BIN)/pytest -s -k "random or odd" \
