@@ -30,7 +30,7 @@ from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
-from tilewright.runtime.devices.device import current_device
+from tilewright.runtime.devices.device import CHOSEN_DEVICE, current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array
 from tilewright.runtime.interop.passed import wrapped
 from tilewright.runtime.memory.tensor import Tensor
@@ -52,10 +52,10 @@ _TEXT = """def {name}({parameters}):
             _tensors, _arrays, _specs = ({wrappers}), ({arrays}), ({wrapped_specs})
         else:
             return _calls.other(({all}))
-    _like = (_specs, None if {defaults} else ({values}), _device())
+    _like = (_specs, None if {defaults} else ({values}), _device() if _chosen.said else None)
     _found = _entries.get(_like)
     if _found.__class__ is _Entry and not _intercepted.said and not _override.said:
-        if _found.is_current:
+        if not _found.captures or _found.is_current:
             _operation = _found.build(_tensors, _arrays, 2)
             if _operation is not None:
                 return _operation
@@ -187,6 +187,7 @@ class _Calls:
         parameters = self._signature.parameters.values()
         known: dict[str, Any] = {
             "_Entry": Entry, "_Tensor": Tensor, "_calls": self, "_device": current_device,
+            "_chosen": CHOSEN_DEVICE,
             "_entries": self._entries, "_override": CONFIG_OVERRIDE, "_len": len, "_own": _OWN,
             "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_intercepted": INTERCEPTED,
             "_wrapper": _wrapper,

@@ -67,7 +67,7 @@ class World:
 
 def _launch_of(operation):
     """A launch as a part of a sequence."""
-    launch = Launch(operation.work, operation.tensors, ())
+    launch = Launch(operation.work, operation.tensors, operation.borrow.uses, ())
     operation.close()
     return launch
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
+from tilewright.frontend.source.captures import Captures
 from tilewright.jit.plans.config_override import CONFIG_OVERRIDE
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import BoundedTable
@@ -23,13 +23,14 @@ from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.memory.tensor import Tensor, new_output
+from tilewright.runtime.memory.tensor import Tensor, make_use, tensor_of
 from tilewright.runtime.ops.chain_steps import Given, How, Step
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.operation import Chain, DeviceOp
 from tilewright.runtime.ops.sequence import Launch, build_sequence
 from tilewright.runtime.ops.zip import Zip
-from tilewright.runtime.order.borrow import uses_of
+from tilewright.runtime.order.timeline import Use
+from tilewright.runtime.text_functions import define
 
 __all__ = ["Entry", "Tensors", "aliases", "find_entry", "observe"]
 
@@ -37,7 +38,7 @@ __all__ = ["Entry", "Tensors", "aliases", "find_entry", "observe"]
 Tensors = tuple[Tensor | None, ...]
 # Selects tensors among those of a call and its new outputs.
 Pick = Callable[[tuple[Any, ...]], Any]
-_BOUND = 64  # bound launches of one step, in each of two generations
+_BOUND = 64  # addresses with bound launches of one entry, in each of two generations
 _SERIAL = attrgetter("serial")
 _TIMELINE = attrgetter("storage.timeline")
 _IS_ENDED = attrgetter("is_ended")
@@ -50,58 +51,70 @@ class _Part(NamedTuple):
     place: Place
 
 
-class _Choice(NamedTuple):
-    """The map from the tensors of a call and its new outputs to those of a launch."""
+# Makes the tensors of a launch, their uses, and the torch tensors behind wrappers.
+_Select = Callable[
+    [tuple[Any, ...], tuple[Any, ...]],
+    tuple[tuple[Tensor, ...], tuple[Use, ...], tuple[Any, ...]],
+]
+_SELECT = """def select(known, arrays):
+    {assignments}
+    return ({tensors}), ({uses}), ({arrays}) if arrays else ()
+"""
 
-    parts: tuple[_Part, ...]  # views, which are appended to the tensors
-    chosen: Pick
 
-    def pick(self, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The tensors of the launch."""
-        if self.parts:
-            parts = [tensors[number].part(place) for number, place in self.parts]
-            tensors = (*tensors, *parts)
-        picked: tuple[Any, ...] = self.chosen(tensors)
-        return picked
-
-    def pick_arrays(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The torch tensors behind the wrappers of the launch."""
-        picked: tuple[Any, ...] = self.chosen((*arrays, *(arrays[n] for n, _ in self.parts)))
-        return picked
+def _make_select(places: list[int | _Part], writes: list[bool]) -> _Select:
+    """Generate the map from the tensors of a call and its new outputs to those of a launch."""
+    names: dict[str, Any] = {"_use": make_use}
+    tensors, uses, arrays, assignments = [], [], [], []
+    for at, (place, is_written) in enumerate(zip(places, writes, strict=True)):
+        name, number = f"t{at}", place.number if isinstance(place, _Part) else place
+        part = f".part(place{at})" if isinstance(place, _Part) else ""
+        if isinstance(place, _Part):
+            names[f"place{at}"] = place.place
+        tensors.append(name)
+        arrays.append(f"arrays[{number}]")
+        assignments.append(f"{name} = known[{number}]{part}")
+        slot = "_writing" if is_written else "_reading"
+        uses.append(f"{name}.{slot} or _use({name}, {is_written})")
+    text = _SELECT.format(
+        assignments="; ".join(assignments),
+        tensors="".join(f"{one}, " for one in tensors),
+        uses="".join(f"{one}, " for one in uses),
+        arrays="".join(f"{one}, " for one in arrays),
+    )
+    made: _Select = define(text, "the tensors of a launch", names)["select"]
+    return made
 
 
 class _Step:
-    """One launch of an entry, with its table of bound launches."""
+    """One launch of an entry."""
 
-    __slots__ = ("_bound", "captures", "choice", "work")
+    __slots__ = ("captures", "select", "work")
 
-    def __init__(self, launch: PlanLaunch | BoundLaunch, choice: _Choice) -> None:
+    def __init__(self, launch: PlanLaunch | BoundLaunch, places: list[int | _Part]) -> None:
         captures = launch.plan.captures
         self.captures = None if captures.are_fixed else captures
-        self.choice = choice
         self.work = PlanLaunch(launch.plan, launch.numbers)
-        self._bound: BoundedTable[BoundLaunch | FirstHit] = BoundedTable(_BOUND)
+        self.select = _make_select(places, [role.mode.writes for role in launch.roles])
 
-    def bind(self, tensors: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
-        """The launch, bound at the second hit of its addresses."""
-        key = tuple(map(_SERIAL, tensors))
-        found = self._bound.get(key)
-        if found.__class__ is BoundLaunch:
-            return found
-        if self._bound.find(key) is None:
-            self._bound.put(key, FIRST_HIT)
-            return self.work
+    def bind(self, known: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
+        """The launch with the addresses of its tensors, if all of them are known."""
+        tensors, _, _ = self.select(known, ())
         if any(tensor.storage.is_lazy for tensor in tensors):
             return self.work
-        made = BoundLaunch(self.work.plan, tensors, self.work.numbers)
-        self._bound.put(key, made)
-        return made
+        return BoundLaunch(self.work.plan, tensors, self.work.numbers)
 
 
 class Entry:
-    """All launches of a call, valid for tensors with equal specs and aliasing."""
+    """All launches of a call, valid for tensors with equal specs and aliasing.
 
-    __slots__ = ("_aliases", "_give", "_held", "_made", "_present", "_steps")
+    The launches are bound at the second hit of the addresses of all tensors. Equal addresses and
+    specs have equal aliasing.
+    """
+
+    __slots__ = ("_bound", "_give", "_made", "_pattern", "_steps", "captures")
+
+    captures: tuple[Captures, ...]  # of kernels whose captures are not constant
 
     def __init__(
         self,
@@ -110,66 +123,70 @@ class Entry:
         give: Pick,
         pattern: _Pattern,
     ) -> None:
+        self.captures = tuple(step.captures for step in steps if step.captures is not None)
         self._steps = steps
         self._made = made
         self._give = give
-        self._held = pattern.held
-        self._aliases = pattern.aliases
-        self._present = pattern.present
+        self._pattern = pattern
+        self._bound: BoundedTable[tuple[PlanLaunch | BoundLaunch, ...]] = BoundedTable(_BOUND)
 
     @property
     def is_current(self) -> bool:
         """Whether the captures of all kernels are unchanged."""
-        for step in self._steps:
-            if step.captures is not None and not step.captures.are_current():
-                return False
-        return True
+        return all(captures.are_current() for captures in self.captures)
 
     def build(
         self, tensors: Tensors, arrays: tuple[Any, ...], depth: int = 3
     ) -> DeviceOp[Any] | None:
         """Build the operation; None for tensors with another aliasing."""
-        if not self._holds_for(tensors):
-            return None
         known: tuple[Any, ...] = tensors
         if self._made:
-            outputs = tuple(map(new_output, self._made))
+            outputs = tuple(map(tensor_of, self._made))
             known = (*tensors, *outputs)
             arrays = (*arrays, *(None,) * len(outputs)) if arrays else arrays
-        launches = []
-        for step in self._steps:
-            choice = step.choice
-            picked = choice.pick(known)
-            its_arrays = choice.pick_arrays(arrays) if arrays else ()
-            launches.append(Launch(step.bind(picked), picked, its_arrays))
-        result = self._give(self._results(known, arrays))
-        if len(launches) > 1:
-            return build_sequence(tuple(launches), self._held, result, depth + 1)
-        work, picked, its_arrays = launches[0]
-        uses = uses_of(picked, work.roles)
-        return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
+        key = tuple(map(_SERIAL, self._pattern.present(known)))
+        works = self._bound.get(key) or self._works(key, tensors, known)
+        if works is None:
+            return None
+        result = self._give(_results(known, arrays) if arrays else known)
+        if len(works) == 1:
+            picked, uses, its_arrays = self._steps[0].select(known, arrays)
+            return LaunchOp().build(works[0], picked, uses, result, its_arrays, depth + 1)
+        pairs = zip(works, self._steps, strict=True)
+        launches = tuple([Launch(work, *step.select(known, arrays)) for work, step in pairs])
+        return build_sequence(launches, self._pattern.held, result, depth + 1)
 
-    def _holds_for(self, tensors: Tensors) -> bool:
-        """Whether tensors have the aliasing of the first call."""
-        present = self._present
-        if present.is_plain:
-            timelines = set(map(_TIMELINE, present.pick(tensors)))
-            # The timeline of an ended range says nothing about overlaps: compare addresses then.
-            if len(timelines) == present.number and not any(map(_IS_ENDED, timelines)):
-                return True
-        return aliases(tensors) == self._aliases
+    def _works(
+        self, key: tuple[int, ...], tensors: Tensors, known: tuple[Any, ...]
+    ) -> tuple[PlanLaunch | BoundLaunch, ...] | None:
+        """The launches for addresses that are not bound yet; None for another aliasing."""
+        found = self._bound.find(key)
+        if found:
+            return found
+        if aliases(tensors) != self._pattern.aliases:
+            return None
+        if found is None:
+            self._bound.put(key, ())  # a first hit
+            return tuple([step.work for step in self._steps])
+        works = tuple([step.bind(known) for step in self._steps])
+        if all(isinstance(work, BoundLaunch) for work in works):
+            self._bound.put(key, works)
+        return works
 
-    @staticmethod
-    def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The tensors as results: a torch tensor in place of its wrapper."""
-        if not arrays:
-            return known
-        pairs = zip(known, arrays, strict=True)
-        return tuple([tensor if array is None else array for tensor, array in pairs])
+
+def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors as results: a torch tensor in place of its wrapper."""
+    pairs = zip(known, arrays, strict=True)
+    return tuple([tensor if array is None else array for tensor, array in pairs])
 
 
 def aliases(tensors: Tensors) -> tuple[int, ...] | None:
     """For each tensor the number of the first equal one; None if unequal tensors overlap."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    timelines = set(map(_TIMELINE, present))
+    # The timeline of an ended range says nothing about overlaps.
+    if len(timelines) == len(present) and not any(map(_IS_ENDED, timelines)):
+        return tuple(range(len(tensors)))
     found: list[int] = []
     for number, tensor in enumerate(tensors):
         first = number
@@ -188,27 +205,16 @@ def aliases(tensors: Tensors) -> tuple[int, ...] | None:
     return tuple(found)
 
 
-class _Present(NamedTuple):
-    """The tensors of a call without omitted optional ones."""
-
-    pick: Pick
-    number: int
-    is_plain: bool  # no two are equal
-
-
 class _Pattern(NamedTuple):
     """The properties of an entry's calls beside the specs."""
 
     aliases: tuple[int, ...]
-    present: _Present
+    present: Pick  # all tensors of a call and its new outputs, without omitted optional ones
     held: int  # launches whose tensors the operation borrows when it is built
 
 
-def _pattern_of(tensors: Tensors, alike: tuple[int, ...], held: int) -> _Pattern:
-    places = [number for number, tensor in enumerate(tensors) if tensor is not None]
-    is_plain = bool(places) and alike == tuple(range(len(tensors)))
-    pick = _picking(places) if places else tuple
-    return _Pattern(alike, _Present(pick, len(places), is_plain), held)
+def _pattern_of(known: list[Any], alike: tuple[int, ...], held: int) -> _Pattern:
+    return _Pattern(alike, _picking([n for n, one in enumerate(known) if one is not None]), held)
 
 
 def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]) -> Entry | None:
@@ -218,11 +224,11 @@ def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...
     if launch is None or not isinstance(operation, LaunchOp):
         return None
     give = _find_result(operation.result, known)
-    choice = None if give is None else _choose(operation.tensors, known)
-    if give is None or choice is None:
+    places = None if give is None else _find_all(operation.tensors, known)
+    if give is None or places is None:
         return None
     made = _templates(known[len(tensors) :])
-    return Entry((_Step(launch, choice),), made, give, _pattern_of(tensors, alike, 1))
+    return Entry((_Step(launch, places),), made, give, _pattern_of(known, alike, 1))
 
 
 def observe(
@@ -243,7 +249,7 @@ def observe(
     if give is None or not steps:
         return
     held = len(tuple(source.parts())) if isinstance(source, Zip) else 1
-    seen = _Observed(known, _pattern_of(tensors, alike, held), give, keep)
+    seen = _Observed(known, alike, held, give, keep)
     if seen.add(source):
         todo[:] = [Step(How.THEN, seen.around(step.function)) for step in steps]
         todo += [Step(How.INSPECT, seen.finish), last]
@@ -253,10 +259,16 @@ class _Observed:
     """The recorded launches of a chain."""
 
     def __init__(
-        self, known: list[Any], pattern: _Pattern, give: Pick, keep: Callable[[Entry], None]
+        self,
+        known: list[Any],
+        alike: tuple[int, ...],
+        held: int,
+        give: Pick,
+        keep: Callable[[Entry], None],
     ) -> None:
         self._known = known  # tensors of the call, results and intermediate tensors
-        self._pattern = pattern
+        self._aliases = alike
+        self._held = held
         self._give = give
         self._keep = keep
         self._steps: list[_Step] = []
@@ -286,14 +298,15 @@ class _Observed:
         launch = _find_launch(operation)
         if launch is None or not isinstance(operation, LaunchOp):
             return None
-        choice = _choose(operation.tensors, self._known)
-        return None if choice is None else _Step(launch, choice)
+        places = _find_all(operation.tensors, self._known)
+        return None if places is None else _Step(launch, places)
 
     def finish(self, _: object) -> None:
         """Make the entry, once all launches are enqueued."""
         if not self._is_spoilt:
-            made = _templates(self._known[len(self._pattern.aliases) :])
-            self._keep(Entry(tuple(self._steps), made, self._give, self._pattern))
+            pattern = _pattern_of(self._known, self._aliases, self._held)
+            made = _templates(self._known[len(self._aliases) :])
+            self._keep(Entry(tuple(self._steps), made, self._give, pattern))
 
 
 def _templates(made: list[Any]) -> tuple[TensorTemplate, ...]:
@@ -322,8 +335,8 @@ def _find_result(result: Any, known: list[Any]) -> Pick | None:
     return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
 
 
-def _choose(launched: tuple[Any, ...], known: list[Any]) -> _Choice | None:
-    """The map from known tensors to those of a launch; None if one does not follow from them.
+def _find_all(launched: tuple[Any, ...], known: list[Any]) -> list[int | _Part] | None:
+    """The places of a launch's tensors among the known ones; None if one does not follow from them.
 
     Tensors made for the launch are appended to the known ones.
     """
@@ -333,13 +346,7 @@ def _choose(launched: tuple[Any, ...], known: list[Any]) -> _Choice | None:
             known.append(tensor)
             memory.add(tensor.storage)
     places = [place for tensor in launched if (place := _find(known, tensor)) is not None]
-    if len(places) < len(launched):
-        return None
-    parts = tuple(place for place in places if isinstance(place, _Part))
-    # Parts have negative numbers, because later launches append tensors before them.
-    numbers = {part: number - len(parts) for number, part in enumerate(parts)}
-    picked = [numbers[place] if isinstance(place, _Part) else place for place in places]
-    return _Choice(parts, _picking(picked))
+    return places if len(places) == len(launched) else None
 
 
 def _is_made_for_it(tensor: Any) -> bool:
@@ -374,7 +381,6 @@ def _is_part(launched: Any, tensor: Any) -> bool:
 
 def _picking(places: list[Any]) -> Pick:
     """Select several items, always as a tuple."""
-    if len(places) == 1:
-        (place,) = places
-        return lambda known: (known[place],)
-    return itemgetter(*places)
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda known: tuple([known[place] for place in places])

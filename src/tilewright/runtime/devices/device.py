@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.memory.storage import Storage
 
 __all__ = [
+    "CHOSEN_DEVICE",
     "LEGACY_STREAM",
     "PER_THREAD_STREAM",
     "Device",
@@ -286,7 +287,8 @@ class Device:
 
 _devices: dict[tuple[str, int], Device] = {}
 _opening = ForkedLock()  # held while a device is opened
-_chosen: ContextFlag[Device] = ContextFlag("device")
+# The innermost `with tw.device(…)`.
+CHOSEN_DEVICE: ContextFlag[Device] = ContextFlag("device")
 _default: list[Device] = []
 
 
@@ -300,7 +302,7 @@ def _parse(name: str) -> tuple[str, int]:
 
 def current_device() -> Device:
     """The device of new tensors: the innermost `with tw.device(…)`, else the default device."""
-    chosen = _chosen.get()
+    chosen = CHOSEN_DEVICE.get()
     if chosen is not None:
         return chosen
     if not _default:
@@ -326,7 +328,7 @@ def find_device(given: Device | str) -> Device:
 def device(chosen: Device | str) -> Setting[Device]:
     """Make new tensors on a device: `with tw.device("cuda:1"): …`."""
     target = find_device(chosen)
-    return Setting(target, (_chosen, target))
+    return Setting(target, (CHOSEN_DEVICE, target))
 
 
 def open_devices() -> tuple[Device, ...]:

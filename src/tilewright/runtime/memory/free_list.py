@@ -15,6 +15,7 @@ from tilewright.runtime.order.failure_records import Allocation
 if TYPE_CHECKING:
     from tilewright.runtime.devices.stream import Stream
     from tilewright.runtime.memory.pool import Pool
+    from tilewright.runtime.order.timeline import Timeline
 
 __all__ = ["Free", "FreeList"]
 
@@ -25,10 +26,10 @@ _LARGEST = 32 << 20  # kernels on larger tensors take much longer than the drive
 
 
 class Free(NamedTuple):
-    """Memory that a stream no longer uses after operation `last`."""
+    """Memory without a storage, and its timeline, whose sole stream is that of the list."""
 
     allocation: Allocation
-    last: int
+    timeline: Timeline
 
 
 class FreeList:

@@ -38,8 +38,8 @@ class Storage:
     """Bytes on one device."""
 
     __slots__ = (
-        "__weakref__", "_allocation", "_code", "_initialiser", "_instruction", "address", "device",
-        "label", "nbytes", "pool", "timeline",
+        "__weakref__", "_allocation", "_born", "_code", "_initialiser", "_instruction", "address",
+        "device", "label", "nbytes", "pool", "timeline",
     )  # fmt: skip
 
     alignment = ALIGNMENT
@@ -58,12 +58,36 @@ class Storage:
         self.nbytes = nbytes
         self.label = label
         self.pool = device.pool
-        self.timeline = Timeline(device)
         frame = user_frame(depth)  # the user's call, `depth` frames up or further
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space; known from the first submission on
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
+        self._born = 0  # the count of its stream when it took bytes of the free list
+        if initialiser is not None or not nbytes or not self._take_bytes():
+            self.timeline = Timeline(device)
+
+    def _take_bytes(self) -> bool:
+        """Take bytes of the current stream's free list, if it has any of this size.
+
+        A tensor has its address then, so that a launch bound to that address is found again.
+        """
+        device = self.device
+        stream = device.stream if device.current.said else device.default
+        if stream is None:
+            return False
+        with device.lock:
+            if device.busy is not None:
+                return False
+            if device.deferred:
+                device.settle_deferred()
+            free = stream.free_list.take(stream, self.pool, self.nbytes)
+            if free is None:
+                return False
+            self.timeline = free.timeline
+            self._adopt(free.allocation)
+            self._born = stream.issued
+            return True
 
     @property
     def site(self) -> CallSite:
@@ -91,8 +115,12 @@ class Storage:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the bytes are not allocated yet and have no first contents."""
-        return self._allocation is None and self._initialiser is None and self.owns_bytes
+        """Whether no submission has used the bytes, and there are no first contents."""
+        if self._initialiser is not None or not self.owns_bytes:
+            return False
+        if self._allocation is None:
+            return True
+        return self._born > 0 and all(use.count <= self._born for use in self.timeline.uses)
 
     @property
     def is_unmade(self) -> bool:
@@ -144,10 +172,14 @@ class Storage:
     def _find_free(self, stream: Stream) -> bool:
         """Take bytes from a stream's free list; False if it has none of this size."""
         free = stream.free_list.take(stream, self.pool, self.nbytes)
-        if free is not None:
-            self.take_free(free, stream)
+        if free is None:
+            return False
+        self.timeline.merge(free.timeline)
+        self._adopt(free.allocation)
+        if self._initialiser is not None:
+            self.timeline.stream = None  # until the contents are written
             self._initialise(stream)
-        return free is not None
+        return True
 
     def _have(self, allocation: Allocation, stream: Stream) -> None:
         """Adopt new bytes, unless a call has adopted others while room was made."""
@@ -155,8 +187,7 @@ class Storage:
             stream.queue.free(allocation, self.pool.backend)
             return
         try:
-            self._allocation, self.address = allocation, allocation.address
-            self.device.storages[id(allocation)] = ref(self)
+            self._adopt(allocation)
             if self._initialiser is None:  # bytes without contents have a sole stream, too
                 self._put_whole(stream)
             else:
@@ -212,15 +243,9 @@ class Storage:
         made.sign(self._code, self._instruction)
         return made
 
-    def take_free(self, free: Free, stream: Stream) -> None:
-        """Adopt bytes of a stream's free list, whose last use was on that stream."""
-        self._allocation = allocation = free.allocation
-        self.address = allocation.address
+    def _adopt(self, allocation: Allocation) -> None:
+        self._allocation, self.address = allocation, allocation.address
         self.device.storages[id(allocation)] = ref(self)
-        use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
-        use.stream, use.count = stream, free.last
-        self.timeline.uses.append(use)
-        self.timeline.stream = stream if self._initialiser is None else None
 
     def _put_whole(self, stream: Stream) -> None:
         count = stream.advance()
@@ -266,12 +291,20 @@ class _Freed:
             stream.advance()
             return
         self.may_be_repeated = False  # a double free is worse than a leak
-        count = max((use.count for use in uses if use.stream is stream), default=stream.issued)
-        free = Free(self.allocation, count)
-        # Else the free is ordered behind the waits.
-        is_behind = all(use.stream is stream for use in uses)
-        if not is_behind or not stream.free_list.put(stream, free, self.pool, self.nbytes):
+        if not self._keep(stream):
             stream.queue.free(self.allocation, self.pool.backend)
+
+    def _keep(self, stream: Stream) -> bool:
+        """Put the bytes on the free list of a stream, if all uses are on it."""
+        timeline = self.timeline
+        if timeline.stream is None or timeline.held is not None:
+            if any(use.stream is not stream for use in timeline.uses):
+                return False  # the free is ordered behind the waits
+            timeline = Timeline(self.pool.device)
+            use = Use(timeline, Region.whole(self.nbytes), writes=True)
+            timeline.put(use, stream, stream.issued, None)
+        free = Free(self.allocation, timeline)
+        return stream.free_list.put(stream, free, self.pool, self.nbytes)
 
     def _find_captured(self, last: Stream) -> Stream | None:
         """A stream that another library captures: no free may be put on it now."""

@@ -42,12 +42,13 @@ from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Fence
 from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Tensor", "make_use", "move", "new_output", "new_tensor", "tensor_of"]
+__all__ = ["Tensor", "make_use", "move", "new_tensor", "tensor_of"]
 
 _serials = itertools.count(1)
 _SERIALS = 1 << 16  # entries by address and spec; a full table is cleared
 _known: dict[tuple[int, TensorSpec], int] = {}
 _set = object.__setattr__
+_NEAR = 4  # last uses of a timeline that are searched for a handle's
 _NO_PARTS: dict[Any, Any] = {}  # of a handle without views made by `part`
 
 
@@ -381,8 +382,16 @@ class _MovedTensor(Tensor):
 
 
 def make_use(tensor: Tensor, writes: bool) -> Use:
-    """The first use of a tensor by operations that write it, or read it."""
-    use = Use(tensor.storage.timeline, tensor.region, writes)
+    """The first use of a tensor by operations that write it, or read it.
+
+    Handles of one region may share it: it is then one of the last in the timeline.
+    """
+    timeline, region = tensor.storage.timeline, tensor.region
+    for use in timeline.uses[-_NEAR:]:
+        if use.region is region and use.writes is writes:
+            break
+    else:
+        use = Use(timeline, region, writes)
     (_set_writing if writes else _set_reading)(tensor, use)
     return use
 
@@ -390,27 +399,8 @@ def make_use(tensor: Tensor, writes: bool) -> Use:
 def new_tensor(
     device: Device, shape: tuple[int, ...], dtype: type[DType], initialiser: Initialiser | None
 ) -> Tensor:
-    """A tensor with a storage of its own, which is allocated at its first use."""
+    """A tensor with a storage of its own."""
     return tensor_of(find_tensor_template(device, shape, dtype), initialiser)
-
-
-def new_output(template: TensorTemplate) -> Tensor:
-    """A tensor for a launch to write, on memory of the current stream's free list if it has any.
-
-    Such a tensor has an address, so that a launch bound to that address before is found again.
-    """
-    device, dtype, nbytes, label, layout, handle = template
-    stream = device.stream if device.current.said else device.default
-    if stream is not None and nbytes and device.busy is None:
-        with device.lock:
-            if device.deferred:
-                device.settle_deferred()
-            found = stream.free_list.take(stream, device.pool, nbytes)
-            if found is not None:
-                storage = Storage(device, nbytes, None, label, FROM_USERS)
-                storage.take_free(found, stream)
-                return Tensor(storage, dtype, layout, handle)
-    return tensor_of(template)
 
 
 def tensor_of(template: TensorTemplate, initialiser: Initialiser | None = None) -> Tensor:

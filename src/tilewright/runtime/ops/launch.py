@@ -115,7 +115,12 @@ class LaunchOp(SingleOp[T]):
         return self
 
     def build_part(
-        self, work: LaunchWork, tensors: tuple[Handle, ...], arrays: tuple[Any, ...], site: CallSite
+        self,
+        work: LaunchWork,
+        tensors: tuple[Handle, ...],
+        uses: tuple[Use, ...],
+        arrays: tuple[Any, ...],
+        site: CallSite,
     ) -> LaunchOp[Any]:
         """Build one launch of a sequence, which holds the tensors for it."""
         self._state = _TAKEN
@@ -123,7 +128,6 @@ class LaunchOp(SingleOp[T]):
         self._chosen = self._outcome = None
         self._result = GONE
         self._work, self._arrays, self._count = work, arrays, 0
-        uses = uses_of(tensors, work.roles)
         self._borrow = Borrow.of(work, tensors, uses, site)
         return self
 

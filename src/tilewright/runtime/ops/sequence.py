@@ -23,6 +23,7 @@ from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, Role
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.insisting import insist
+from tilewright.runtime.order.timeline import Use
 
 __all__ = ["Launch", "SequenceOp", "build_sequence"]
 
@@ -34,6 +35,7 @@ class Launch(NamedTuple):
 
     work: LaunchWork
     tensors: tuple[Handle, ...]
+    uses: tuple[Use, ...]
     arrays: tuple[Any, ...]  # torch tensors behind wrappers
 
 
