@@ -15,6 +15,7 @@ from test_jit_disk_cache import add, build, counted, folder, pick  # noqa: F401 
 
 import tilewright as tw
 from tilewright.backends.cuda import program as assembler
+from tilewright.backends.cuda import toolchain
 from tilewright.backends.cuda.toolchain import Toolchain
 from tilewright.backends.cuda.toolkits import find_toolkit
 from tilewright.errors import ToolchainError
@@ -42,7 +43,7 @@ def kept(folder: Path) -> list[str]:  # noqa: F811
 def test_tileiras_is_killed_midway(folder, tmp_path, monkeypatch):  # noqa: F811
     killed = tools(tmp_path / "killed", 'printf half > "$out"; kill -KILL $$')
     whole = tools(tmp_path / "whole", 'printf whole > "$out"')
-    monkeypatch.setattr(assembler, "find_toolchain", lambda: killed)
+    monkeypatch.setattr(toolchain, "find_toolchain", lambda: killed)
     before = None
     for _ in range(2):  # nothing of the first attempt is found by the second
         with pytest.raises(ToolchainError, match=r"sm_90 \(it ended with SIGKILL\)") as caught:
@@ -50,7 +51,7 @@ def test_tileiras_is_killed_midway(folder, tmp_path, monkeypatch):  # noqa: F811
         assert "perhaps because memory ran out: try again" in str(caught.value)
         before = kept(folder) if before is None else before
         assert kept(folder) == before
-    monkeypatch.setattr(assembler, "find_toolchain", lambda: whole)
+    monkeypatch.setattr(toolchain, "find_toolchain", lambda: whole)
     for _ in range(2):
         assert build(add).program.result().cubin == b"whole"
 

@@ -16,7 +16,7 @@ import profiles  # noqa: E402
 
 import tilewright as tw  # noqa: E402
 from tilewright import f16  # noqa: E402
-from tilewright.backends.cuda.program import OPT_LEVEL  # noqa: E402
+from tilewright.backends.cuda.toolchain import OPT_LEVEL  # noqa: E402
 from tilewright.kernels import matmul  # noqa: E402
 from tilewright.kernels.gemm.configs import choose_matmul  # noqa: E402
 from tilewright.kernels.gemm.operands import ProductRequest, product  # noqa: E402

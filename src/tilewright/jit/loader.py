@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import KernelFunction
-from tilewright.runtime.loading import load_module
+from tilewright.runtime.loading import LazyModule
 
 __all__ = [
     "Program",
@@ -20,16 +20,6 @@ __all__ = [
     "disk_cache",
     "load_torch",
 ]
-
-
-class LazyModule:
-    """A module that is imported when one of its names is used."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(load_module(self._name), name)
 
 
 if TYPE_CHECKING:

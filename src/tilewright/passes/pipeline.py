@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Function, Module
+from tilewright.ir.ops.internal import Site
 from tilewright.passes.avoid_tma import avoid_tma
 from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code
@@ -23,7 +24,7 @@ from tilewright.passes.lower_returns import lower_returns
 from tilewright.passes.lower_walks import lower_walks
 from tilewright.passes.merge_duplicates import merge_duplicates
 from tilewright.passes.order_tokens import order_tokens
-from tilewright.passes.place_checks import Site, place_checks
+from tilewright.passes.place_checks import place_checks
 from tilewright.passes.report_form import ReportForm
 from tilewright.passes.wait_for_grids import wait_for_grids
 

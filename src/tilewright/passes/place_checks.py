@@ -41,6 +41,7 @@ from tilewright.ir.ops.internal import (
     NotEmpty,
     RecordFailure,
     Require,
+    Site,
 )
 from tilewright.ir.ops.reduction import Reduce
 from tilewright.ir.ops.shape import Broadcast, Insert, Reshape
@@ -51,12 +52,9 @@ from tilewright.passes.carried_state import StateRewriter
 from tilewright.passes.inside_elements import InsideElements
 from tilewright.passes.integer_ops import Integers, element_of, is_unsigned
 from tilewright.passes.report_form import ReportForm
-from tilewright.source import Location
 
-__all__ = ["Placed", "Site", "has_residual_checks", "place_checks"]
+__all__ = ["Placed", "has_residual_checks", "place_checks"]
 
-# The location of a check, and its description.
-Site = tuple[Location | None, CheckSite | DivisorSite | AssertSite]
 _Check = BoundsCheck | DivisorCheck | Assertion
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 

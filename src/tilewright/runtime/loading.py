@@ -12,7 +12,7 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 
-__all__ = ["load_module"]
+__all__ = ["LazyModule", "load_module"]
 
 
 def load_module(name: str) -> Any:
@@ -30,6 +30,16 @@ def load_module(name: str) -> Any:
                 " when that call is over"
             )
     return module
+
+
+class LazyModule:
+    """A module that is loaded when one of its names is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(load_module(self._name), name)
 
 
 def _is_half_loaded(module: Any) -> bool:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tilewright.backends.cuda.cubin import Resources, cubin_resources
-from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction, Kind
-from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
 from tilewright.backends.cuda.toolkits import toolkit_signature
-from tilewright.bytecode.encode import encode_in_oldest
 from tilewright.errors import DriverError
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import Module
 from tilewright.ir.types import PtrType
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import KernelFunction
+from tilewright.runtime.loading import LazyModule
 from tilewright.settings import current_settings
+
+if TYPE_CHECKING:
+    from tilewright import bytecode
+    from tilewright.backends.cuda import toolchain
+    from tilewright.backends.cuda.device import CudaBackend
+else:  # only a kernel that is not in the disk cache is encoded and assembled
+    bytecode = LazyModule("tilewright.bytecode")
+    toolchain = LazyModule("tilewright.backends.cuda.toolchain")
 
 __all__ = ["CudaProgram", "assemble", "load_program", "tools_signature", "tools_version"]
 
@@ -82,9 +88,9 @@ class CudaProgram:
 
 def assemble(module: Module, target: str, opt_level: int | None) -> bytes:
     """Return the cubin of a module for a target such as `sm_90`."""
-    level = OPT_LEVEL if opt_level is None else opt_level
-    encoded = encode_in_oldest(module)
-    return find_toolchain().assemble(encoded, target, opt_level=level)
+    level = toolchain.OPT_LEVEL if opt_level is None else opt_level
+    encoded = bytecode.encode_in_oldest(module)
+    return toolchain.find_toolchain().assemble(encoded, target, opt_level=level)
 
 
 def load_program(cubin: bytes, facts: Facts, renew: Renewal | None) -> CudaProgram:
@@ -100,7 +106,7 @@ def tools_signature() -> str:
 
 def tools_version() -> str:
     """Return the release of the tools, in full."""
-    return find_toolchain().version
+    return toolchain.find_toolchain().version
 
 
 def _kind(argument: Argument) -> Kind:

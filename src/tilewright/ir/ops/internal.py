@@ -22,6 +22,7 @@ from tilewright.ir.op import (
     region,
 )
 from tilewright.ir.types import TileType, Type, scalar
+from tilewright.source import Location
 
 __all__ = [
     "AssertSite",
@@ -42,6 +43,7 @@ __all__ = [
     "ReadAs",
     "RecordFailure",
     "Require",
+    "Site",
     "StepCheck",
     "Walk",
 ]
@@ -90,6 +92,10 @@ class AssertSite:
     """An `assert` of the author, with its message."""
 
     message: str
+
+
+# The location of a check, and its description.
+Site = tuple[Location | None, CheckSite | DivisorSite | AssertSite]
 
 
 class LaunchValue(Op, mnemonic="launch_value"):

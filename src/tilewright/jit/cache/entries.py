@@ -19,9 +19,8 @@ from tilewright.frontend.source.capture import source_file
 from tilewright.ir import launch_terms, types
 from tilewright.ir.arguments import Argument
 from tilewright.ir.ops import internal
-from tilewright.jit.cache.plain_data import Schema, Unreadable, Unwritable
+from tilewright.jit.cache.plain_data import Schema, Shared, Unreadable, Unwritable
 from tilewright.jit.compile.compiled import LaunchFacts, Request
-from tilewright.passes.place_checks import Site
 from tilewright.source import Location, SourceFile, Span
 
 __all__ = ["CLASSES", "read_facts", "write_facts"]
@@ -48,7 +47,7 @@ CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 
 _NAMES = {
-    "Site": Site,
+    "Site": internal.Site,
     "LaunchCheck": launch.LaunchCheck,
     "SourceFile": SourceFile,
 }
@@ -56,12 +55,12 @@ _NAMES = {
 
 def write_facts(facts: LaunchFacts, functions: tuple[FunctionType, ...], request: Request) -> bytes:
     """Encode facts; `functions` are the kernel and its helpers. Raises `Unwritable`."""
-    return _schema().write(facts, _Files(functions), _rules(request))
+    return _schema().write(facts, _Launch(functions, request))
 
 
 def read_facts(data: bytes, functions: tuple[FunctionType, ...], request: Request) -> LaunchFacts:
     """Decode facts; raises `Unreadable`, and nothing else, for invalid bytes."""
-    facts = _schema().read(data, LaunchFacts, _Files(functions), _rules(request))
+    facts = _schema().read(data, LaunchFacts, _Launch(functions, request))
     if not facts.entries or facts.name != request.signature.kernel:
         raise Unreadable("these are facts about another kernel")
     return facts
@@ -73,13 +72,14 @@ def _schema() -> Schema:
     return Schema(CLASSES, outside=SourceFile, names=_NAMES, united=united)
 
 
-class _Files:
-    """Source files, by the number of a function in them."""
+class _Launch(Shared):
+    """The kernel's source files, by the number of a function in them, and rules for its terms."""
 
-    def __init__(self, functions: tuple[FunctionType, ...]) -> None:
+    def __init__(self, functions: tuple[FunctionType, ...], request: Request) -> None:
         self._functions = functions
         self._files: dict[int, SourceFile] = {}
         self._numbers = {function.__code__.co_filename: n for n, function in enumerate(functions)}
+        self.rules = _rules(request)
 
     def number(self, value: SourceFile) -> int:
         """The number of a function in this file."""

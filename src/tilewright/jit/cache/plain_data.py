@@ -17,19 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import (
-    Any,
-    NamedTuple,
-    Protocol,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-__all__ = ["Schema", "Unreadable", "Unwritable"]
+__all__ = ["Schema", "Shared", "Unreadable", "Unwritable"]
 
 MOST_BYTES = 16 << 20  # of an encoded text
 MOST_ROWS = 1 << 17
@@ -37,7 +27,6 @@ MOST_DEEP = 200  # nesting of objects; visitors of decoded objects recurse
 MOST_BITS = 1024  # of an integer
 
 Wanted = TypeVar("Wanted")
-Rules = Mapping[type, Callable[[Any], bool]]  # whether a decoded object of a class is valid
 
 
 class Unreadable(Exception):
@@ -48,14 +37,21 @@ class Unwritable(Exception):
     """An object without an encoding: its class is not admitted, or it is too deep or too large."""
 
 
-class Outside(Protocol):
-    """Objects that writer and reader share, encoded as numbers."""
+class Shared:
+    """Knowledge that writer and reader have beside a text; by default none."""
+
+    rules: Mapping[type, Callable[[Any], bool]] = {}  # whether a decoded object is valid
 
     def number(self, value: Any) -> int:
-        """The number of an object; raises `Unwritable` if it has none."""
+        """The number of an object that both sides have; raises `Unwritable` if it has none."""
+        raise Unwritable(f"{type(value).__name__} has no number")
 
     def object(self, number: int) -> Any:
         """The object of a number; raises `Unreadable` if there is none."""
+        raise Unreadable(f"nothing has the number {number}")
+
+
+_NOTHING = Shared()
 
 
 class Schema:
@@ -71,6 +67,8 @@ class Schema:
     ) -> None:
         """`names` resolves the names in annotations that are no admitted classes.
 
+        Objects of the class `outside` are shared, and encoded as numbers.
+
         Equal objects of `united` classes are interned, so that comparing them is cheap.
         """
         self.classes = {cls.__name__: cls for cls in classes}
@@ -79,26 +77,18 @@ class Schema:
         known = {**self.classes, **(names or {})}
         self.forms = {cls: self._forms_of(cls, known) for cls in self.classes.values()}
 
-    def write(
-        self, value: object, outside: Outside | None = None, rules: Rules | None = None
-    ) -> bytes:
+    def write(self, value: object, shared: Shared = _NOTHING) -> bytes:
         """Encode an object; raises `Unwritable`, also for a text beyond the limits of reading."""
-        writer = _Writer(self, outside)
+        writer = _Writer(self, shared)
         writer.row(value)
         data = f"[{','.join(writer.rows)}]".encode()
         try:
-            self.read(data, type(value), outside, rules)
+            self.read(data, type(value), shared)
         except Unreadable as error:
             raise Unwritable(str(error)) from error
         return data
 
-    def read(
-        self,
-        data: bytes,
-        wanted: type[Wanted],
-        outside: Outside | None = None,
-        rules: Rules | None = None,
-    ) -> Wanted:
+    def read(self, data: bytes, wanted: type[Wanted], shared: Shared = _NOTHING) -> Wanted:
         """Decode and validate an object; raises `Unreadable`, and nothing else."""
         if len(data) > MOST_BYTES:
             raise Unreadable("the text is too long")
@@ -108,7 +98,7 @@ class Schema:
             raise Unreadable(f"this is no text of ours: {error}") from error
         if not isinstance(rows, list) or not 0 < len(rows) <= MOST_ROWS:
             raise Unreadable("this is no list of rows")
-        reader = _Reader(self, outside, rules or {})
+        reader = _Reader(self, shared)
         for row in rows:
             reader.read(row)
         found = reader.objects[-1]
@@ -153,9 +143,9 @@ class Schema:
 
 
 class _Writer:
-    def __init__(self, schema: Schema, outside: Outside | None) -> None:
+    def __init__(self, schema: Schema, shared: Shared) -> None:
         self.rows: list[str] = []
-        self.outside: Any = outside
+        self.shared = shared
         self._forms = schema.forms
         self._known: dict[int, int] = {}  # by identity; the root keeps all objects alive
         self._same: dict[str, int] = {}
@@ -181,11 +171,10 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, schema: Schema, outside: Outside | None, rules: Rules) -> None:
+    def __init__(self, schema: Schema, shared: Shared) -> None:
         self.objects: list[Any] = []
-        self.outside: Any = outside
+        self.shared = shared
         self._schema = schema
-        self._rules = rules
         self._depths: list[int] = []
         self._deepest = 0
         self._united: dict[Any, Any] = {}
@@ -207,7 +196,8 @@ class _Reader:
             made = cls(*values)
             if isinstance(made, self._schema.united):
                 made = self._united.setdefault(made, made)
-            is_sound = cls not in self._rules or self._rules[cls](made)
+            rule = self.shared.rules.get(cls)
+            is_sound = rule is None or rule(made)
         except Exception as error:  # a constructor may raise anything
             raise Unreadable(f"this makes no {cls.__name__}: {error!r}") from error
         if not is_sound:
@@ -368,8 +358,8 @@ def _list(data: Any) -> list[Any]:
 
 _INT = _plain(int)
 _OUTSIDE = _Form(
-    lambda value, writer: writer.outside.number(value),
-    lambda data, reader: reader.outside.object(_INT.read(data, reader)),
+    lambda value, writer: writer.shared.number(value),
+    lambda data, reader: reader.shared.object(_INT.read(data, reader)),
 )
 _PLAIN: dict[type, _Form] = {
     int: _INT,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
     from tilewright.check.ledger import Ledger
     from tilewright.check.padding import PaddedReduction
-    from tilewright.passes.place_checks import Site
+    from tilewright.ir.ops.internal import Site
 
 __all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
 

@@ -10,7 +10,7 @@ from tilewright.ir.ops.internal import AssertSite, CheckSite
 from tilewright.runtime.order.failure_records import FailureRecord
 
 if TYPE_CHECKING:
-    from tilewright.passes.place_checks import Site
+    from tilewright.ir.ops.internal import Site
 
 __all__ = ["FailureReader"]
 
