@@ -19,7 +19,7 @@ from tilewright.frontend.source.capture import source_file
 from tilewright.ir import launch_terms, types
 from tilewright.ir.arguments import Argument
 from tilewright.ir.ops import internal
-from tilewright.jit.cache.plain_data import Schema, Shared, Unreadable, Unwritable
+from tilewright.jit.cache.plain_data import Schema, TextContext, Unreadable, Unwritable
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 from tilewright.source import Location, SourceFile, Span
 
@@ -72,7 +72,7 @@ def _schema() -> Schema:
     return Schema(CLASSES, outside=SourceFile, names=_NAMES, united=united)
 
 
-class _Launch(Shared):
+class _Launch(TextContext):
     """The kernel's source files, by the number of a function in them, and rules for its terms."""
 
     def __init__(self, functions: tuple[FunctionType, ...], request: Request) -> None:

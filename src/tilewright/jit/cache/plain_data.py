@@ -19,7 +19,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-__all__ = ["Schema", "Shared", "Unreadable", "Unwritable"]
+__all__ = ["Schema", "TextContext", "Unreadable", "Unwritable"]
 
 MOST_BYTES = 16 << 20  # of an encoded text
 MOST_ROWS = 1 << 17
@@ -37,7 +37,7 @@ class Unwritable(Exception):
     """An object without an encoding: its class is not admitted, or it is too deep or too large."""
 
 
-class Shared:
+class TextContext:
     """Knowledge that writer and reader have beside a text; by default none."""
 
     rules: Mapping[type, Callable[[Any], bool]] = {}  # whether a decoded object is valid
@@ -51,7 +51,7 @@ class Shared:
         raise Unreadable(f"nothing has the number {number}")
 
 
-_NOTHING = Shared()
+_NOTHING = TextContext()
 
 
 class Schema:
@@ -77,18 +77,18 @@ class Schema:
         known = {**self.classes, **(names or {})}
         self.forms = {cls: self._forms_of(cls, known) for cls in self.classes.values()}
 
-    def write(self, value: object, shared: Shared = _NOTHING) -> bytes:
+    def write(self, value: object, context: TextContext = _NOTHING) -> bytes:
         """Encode an object; raises `Unwritable`, also for a text beyond the limits of reading."""
-        writer = _Writer(self, shared)
+        writer = _Writer(self, context)
         writer.row(value)
         data = f"[{','.join(writer.rows)}]".encode()
         try:
-            self.read(data, type(value), shared)
+            self.read(data, type(value), context)
         except Unreadable as error:
             raise Unwritable(str(error)) from error
         return data
 
-    def read(self, data: bytes, wanted: type[Wanted], shared: Shared = _NOTHING) -> Wanted:
+    def read(self, data: bytes, wanted: type[Wanted], context: TextContext = _NOTHING) -> Wanted:
         """Decode and validate an object; raises `Unreadable`, and nothing else."""
         if len(data) > MOST_BYTES:
             raise Unreadable("the text is too long")
@@ -98,7 +98,7 @@ class Schema:
             raise Unreadable(f"this is no text of ours: {error}") from error
         if not isinstance(rows, list) or not 0 < len(rows) <= MOST_ROWS:
             raise Unreadable("this is no list of rows")
-        reader = _Reader(self, shared)
+        reader = _Reader(self, context)
         for row in rows:
             reader.read(row)
         found = reader.objects[-1]
@@ -143,9 +143,9 @@ class Schema:
 
 
 class _Writer:
-    def __init__(self, schema: Schema, shared: Shared) -> None:
+    def __init__(self, schema: Schema, context: TextContext) -> None:
         self.rows: list[str] = []
-        self.shared = shared
+        self.context = context
         self._forms = schema.forms
         self._known: dict[int, int] = {}  # by identity; the root keeps all objects alive
         self._same: dict[str, int] = {}
@@ -171,9 +171,9 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, schema: Schema, shared: Shared) -> None:
+    def __init__(self, schema: Schema, context: TextContext) -> None:
         self.objects: list[Any] = []
-        self.shared = shared
+        self.context = context
         self._schema = schema
         self._depths: list[int] = []
         self._deepest = 0
@@ -196,7 +196,7 @@ class _Reader:
             made = cls(*values)
             if isinstance(made, self._schema.united):
                 made = self._united.setdefault(made, made)
-            rule = self.shared.rules.get(cls)
+            rule = self.context.rules.get(cls)
             is_sound = rule is None or rule(made)
         except Exception as error:  # a constructor may raise anything
             raise Unreadable(f"this makes no {cls.__name__}: {error!r}") from error
@@ -358,8 +358,8 @@ def _list(data: Any) -> list[Any]:
 
 _INT = _plain(int)
 _OUTSIDE = _Form(
-    lambda value, writer: writer.shared.number(value),
-    lambda data, reader: reader.shared.object(_INT.read(data, reader)),
+    lambda value, writer: writer.context.number(value),
+    lambda data, reader: reader.context.object(_INT.read(data, reader)),
 )
 _PLAIN: dict[type, _Form] = {
     int: _INT,
