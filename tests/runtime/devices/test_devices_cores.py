@@ -28,7 +28,6 @@ def test_those_that_the_process_may_use_count(two_of_many):
         return number
 
     started = [background.start(lambda n=n: work(n)) for n in range(5)]
-    assert background._threads == 2
     gate.set()
     assert [task.result() for task in started] == [0, 1, 2, 3, 4]
     assert len(threads) <= 2

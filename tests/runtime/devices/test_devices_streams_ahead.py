@@ -46,10 +46,3 @@ def test_more_than_were_made_ahead_take_the_room_that_is_left(waits, rooms, cuda
     assert len(waits) == opened_with + 2
     assert len(rooms) == 1
     assert len({stream.queue.number for stream in streams}) == opened_with + 2
-
-
-def test_graphs_and_other_libraries_have_room_as_well(rooms, waits, cuda):
-    assert waits
-    assert rooms == [32]
-    assert cuda.new_stream() is not cuda.new_stream()
-    assert rooms == [32]

@@ -9,9 +9,16 @@ import pytest
 from runtime_doubles import copy, operation, put, writes
 
 import tilewright as tw
+from tilewright import Mut, f32
 from tilewright.backends.cpu import executor, stream, workers
+from tilewright.dims import B
 
 START = threading.Thread.start
+
+
+@tw.kernel
+def grow(z: Mut[f32, B]) -> None:
+    z.store(z.load() + 1)
 
 
 @pytest.fixture
@@ -74,12 +81,11 @@ def test_a_thread_that_starts_later_does_what_was_queued_before(device, no_threa
     assert done.done
 
 
-def test_blocks_share_the_threads_that_there_are(no_threads):
-    ran = []
-    work = executor._Work(None, (8, 1, 1), 8, 1, executor.Stop())
-    work._chunks, work._run = iter(range(100)), lambda x, y, z: ran.append(x)
-    executor._share(work, 4)
-    assert ran == list(range(8))
+def test_blocks_run_where_no_thread_can_be_started(device, no_threads, monkeypatch):
+    monkeypatch.setattr(executor, "usable_cores", lambda: 4)
+    z = tw.zeros(8 << 14, device=device)
+    grow(z.partition(1 << 14)).sync()  # tiles of a size that is worth threads
+    np.testing.assert_array_equal(z.numpy(), np.ones(8 << 14, np.float32))
 
 
 def test_streams_made_used_and_dropped_leave_few_threads(device):

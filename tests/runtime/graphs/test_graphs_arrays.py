@@ -83,25 +83,10 @@ def test_a_library_with_one_stream_is_asked_for_it_not_for_each_array(lib, monke
     assert [entry[1] for entry in launches] == [lib.stream]
 
 
-class OfOneStream(Producer):
-    library, has_one_stream = "one", True
-
-
-class OfMany(Producer):
-    library = "many"
-
-
 def a_use(producer, *, writes=False):
     storage = object.__new__(ForeignStorage)
     storage.producer, storage.first, storage.nbytes = producer, 64, 0
     return SimpleNamespace(storage=storage, mode=SimpleNamespace(writes=writes))
-
-
-def test_who_is_asked_for_streams():
-    uses = [a_use(kind(None)) for kind in (OfMany, OfOneStream, OfMany, OfOneStream)]
-    arrays = ForeignArrays([*uses, uses[0]])
-    assert len(arrays) == 4
-    assert arrays.speakers == tuple(uses[at].storage for at in (0, 1, 2))
 
 
 class Other(Producer):

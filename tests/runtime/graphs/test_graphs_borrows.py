@@ -83,11 +83,14 @@ class TestBorrows:
 
     def test_two_built_replays_conflict(self):
         g = put(tw.zeros(4), 1).graph()
-        first = g.launch()
-        with pytest.raises(BorrowError, match=r"graph replay, built at .*holds its tensors"):
-            g.launch()
-        first.close()
-        g.launch().sync()
+        for _ in range(3):  # the first, and others behind it
+            built = g.launch()
+            with pytest.raises(
+                BorrowError, match=r"replay, built at .*graphs_borrows.py:\d+, holds its tensors"
+            ):
+                g.launch()
+            built.close()
+            g.launch().sync()
 
     def test_graphs_that_share_tensors(self):
         x, y, z = tw.zeros(4), tw.zeros(4), tw.zeros(4)
@@ -203,15 +206,6 @@ class TestAccess:
         g.launch().sync()
         assert graph.due() == ()
         assert tensors[7].numpy()[0] == 1
-
-    def test_a_timeline_records_the_last_stamp_when_asked(self):
-        x = tw.zeros(4)
-        g = add_one(x).graph()
-        for _ in range(100):
-            g.launch().submit()
-        assert len(x.storage.timeline.uses) == 1  # the allocation's, and none for each replay
-        assert x.numpy()[0] == 100
-        assert [use.writes for use in x.storage.timeline.uses] == [True, False]
 
     def test_many_graphs_on_a_tensor_leave_nothing(self, device):
         x = tw.zeros(4)

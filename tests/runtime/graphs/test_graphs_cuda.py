@@ -199,17 +199,20 @@ class TestCalls:
         ]
         assert z.numpy()[0] == ((0 * 3 + 3) * 3 + 3) * 3 + 3
 
-    def test_what_graphs_only_read_costs_none_of_them_anything(self, kernels):
-        weights = [tw.full(8, number) for number in range(20)]
-        graphs = []
-        for _ in range(2):
+    def test_graphs_that_only_read_the_same_do_not_wait(self, driver, cuda, kernels):
+        streams = [cuda.new_stream() for _ in range(2)]
+        weights, graphs = [tw.full(8, number) for number in range(20)], []
+        for _ in streams:
             with tw.graph() as g:
                 for weight in weights:
                     g.record(kernels.copy(tw.zeros(8), weight))
             graphs.append(g)
-        for turn in range(6):
-            graphs[turn % 2].launch().submit()
-            assert turn == 0 or all(g._built.access.due() == () for g in graphs)
+        cuda.synchronize()
+        driver.log.clear()
+        for _ in range(3):
+            for g, stream in zip(graphs, streams, strict=True):
+                g.launch().submit(stream)
+        assert {entry[0] for entry in driver.calls("launch_graph", "wait")} == {"launch_graph"}
 
 
 class TestUpdates:
@@ -364,11 +367,12 @@ class TestLifetime:
     def test_after_a_fork(self, driver, cuda, kernels):
         x, z = tw.full(8, 2), tw.zeros(8)
         g = kernels.copy(z, x).graph()
-        calls = len(driver.log)
-        cuda.restart()  # what a forked child runs
-        with pytest.raises(DriverError, match="does not survive a fork"):
-            g.launch()
-        del g
+        built, calls = g.launch(), len(driver.log)
+        cuda.restart()  # as a forked child does
+        for use in (built.submit, g.launch):
+            with pytest.raises(DriverError, match="CUDA does not survive a fork"):
+                use()
+        del g, built, use
         gc.collect()
         with pytest.raises(DriverError, match="fork"):
             tw.zeros(8).numpy()

@@ -110,21 +110,6 @@ def test_of_ten_replays_the_failing_ones_tell_at_once(graph):
             assert graph.further.numpy()[1] == 4
 
 
-def test_records_are_used_again_when_all_went_well(graph, device):
-    graph.g.launch().sync()
-    node = graph.g._built.nodes[0]
-    record = node.check.record
-    for _ in range(5):
-        graph.g.launch().sync()
-    assert node.check.record is record
-    hold = device.stream.hold()
-    graph.g.launch().submit()
-    graph.g.launch().submit()  # the one before is under way: it keeps its record
-    assert node.check.record is not record
-    hold.release()
-    graph.further.numpy()
-
-
 def test_failing_replays_leak_no_record(graph, device):
     graph.ids.set(BAD)
     for _ in range(300):
@@ -310,21 +295,6 @@ def test_work_that_raises_concerns_its_node_only():
     assert w.numpy()[0] == 1
 
 
-def test_a_launch_that_is_refused(graph, monkeypatch):
-    def refuse(_):
-        raise LaunchError("no launch")
-
-    monkeypatch.setattr(graph.g._built._instance, "launch", refuse)
-    replay = graph.g.launch()
-    with pytest.raises(LaunchError, match="no launch"):
-        replay.submit()
-    monkeypatch.undo()
-    with pytest.raises(LaunchError, match="no launch"):
-        graph.further.numpy()
-    graph.g.launch().sync()
-    assert graph.further.numpy()[1] == 4
-
-
 def test_a_check_that_cannot_be_renewed_is_refused():
     z = tw.zeros(4)
     with pytest.raises(LaunchError, match="reports failures in a place of its own"):
@@ -341,12 +311,6 @@ def test_an_update_takes_the_check_along(graph):
     graph.g.update(pick(graph.picked.partition(4), graph.x, graph.ids.tensor))
     graph.g.launch().sync()
     assert graph.further.numpy()[1] == 4
-
-
-def test_an_update_compiled_otherwise_is_refused(graph):
-    with pytest.raises(LaunchError, match=r"node 0 .* compiled for other arguments than pick"):
-        graph.g.update(pick(graph.picked.partition(8), graph.x, graph.ids.tensor))
-    graph.g.launch().sync()
 
 
 @pytest.mark.parametrize("last_is_bad", [False, True])

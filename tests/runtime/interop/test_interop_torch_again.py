@@ -282,8 +282,9 @@ def test_a_library_that_works_on_a_stream_of_ours(lib, cuda):
     assert lib.order() == launches(lib, 3)
 
 
-def test_memory_in_flight_outlives_its_tensor(lib):
-    z, x, y = lib.bound()
+@pytest.mark.parametrize("kind", ["cold", "bound"])
+def test_memory_in_flight_outlives_its_tensor(lib, kind):
+    z, x, y = lib.bound() if kind == "bound" else lib.trio()
     for _ in range(3):
         tw.synchronize()
     memory = [weakref.ref(one.untyped_storage()) for one in (z, x, y)]

@@ -1,13 +1,17 @@
-"""Parameters lie in one place for all launches of a function, one behind the other."""
+"""Parameters of launches: their bytes, and the one place for all launches of a function."""
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from launch_bench import Bench, Bound, Planned, build
+from paper_launches import copy_kernel
 
 from tilewright.backends.cuda.external import CudaExternalFunction
-from tilewright.backends.cuda.module import POINTER
-from tilewright.errors import DriverError, LaunchError
+from tilewright.backends.cuda.module import POINTER, CudaFunction, Packer
+from tilewright.dtypes import Element
+from tilewright.errors import DriverError, InternalError, LaunchError
 from tilewright.runtime.devices.function import LaunchShape
 
 PTX = b".version 7.8\n.target sm_80\n"
@@ -88,3 +92,45 @@ def test_a_launch_that_fails_leaves_the_next_one_parameters(way, name, monkeypat
         submit(2, 3)
         mix(values, 2, 3)
     assert bench.tensors[2].numpy()[0] == values[2]
+
+
+class TestBytes:
+    """Each value in the bytes of its kind."""
+
+    def test_every_kind(self):
+        kinds = (POINTER, Element.I32, Element.I64, Element.F32, Element.F16, Element.BF16)
+        kinds += (Element.F64, Element.I1, Element.I8, Element.I16, Element.F8E4M3FN)
+        packer = Packer(kinds)
+        packer.pack((2**40, -5, -(2**40), 1.5, 0.5, 2.0, 0.1, True, -1, 300, 1.0))
+        expected = [
+            struct.pack("<Q", 2**40),
+            struct.pack("<i", -5),
+            struct.pack("<q", -(2**40)),
+            struct.pack("<f", 1.5),
+            struct.pack("<e", 0.5),
+            b"\x00\x40",
+            struct.pack("<d", 0.1),
+            b"\x01",
+            b"\xff",
+            struct.pack("<h", 300),
+            b"\x38",
+        ]
+        assert [packer.packed(position) for position in range(len(kinds))] == expected
+        assert packer.sizes == (8, 4, 8, 4, 2, 2, 8, 1, 1, 2, 1)
+
+    def test_unsigned_values_keep_their_bits(self):
+        packer = Packer((Element.I32, Element.I64, Element.I8))
+        packer.pack((2**32 - 1, 2**63, 200))
+        assert packer.packed(0) == b"\xff" * 4
+        assert packer.packed(1) == b"\0" * 7 + b"\x80"
+        assert packer.packed(2) == b"\xc8"
+
+    def test_wrong_number_of_arguments(self):
+        with pytest.raises(InternalError, match="1 arguments for 2 parameters"):
+            Packer((Element.I32, Element.I32)).pack((1,))
+
+    def test_the_kernels_own_layout_is_checked(self, driver):
+        driver.kernels["k"] = ((8, 4), copy_kernel)
+        CudaFunction(driver, b"", "k", (POINTER, Element.I32))
+        with pytest.raises(InternalError, match=r"parameters of \(8, 4\) bytes"):
+            CudaFunction(driver, b"", "k", (POINTER, Element.I64))

@@ -14,8 +14,6 @@ from runtime_doubles import put
 
 import tilewright as tw
 from tilewright import BorrowError, LaunchError, RoundRobin, SingleStream
-from tilewright.runtime.memory.partition import HostPartition
-from tilewright.runtime.ops.launch import LaunchOp
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -225,10 +223,3 @@ def test_a_replay_in_garbage_holds_no_access():
     with refuse("graph replay", BorrowError):
         g.launch()
     held.close()
-
-
-@pytest.mark.parametrize("kind", [tw.Tensor, HostPartition, LaunchOp])
-def test_attributes_of_what_launches_use_are_found_at_once(kind):
-    """Python cannot remember where attributes are of classes that answer for missing ones."""
-    assert not hasattr(kind, "__getattr__")
-    assert kind.__getattribute__ is object.__getattribute__

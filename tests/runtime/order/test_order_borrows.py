@@ -271,19 +271,6 @@ class TestMove:
         assert isinstance(x, tw.Tensor)
         assert y.numpy().tolist() == [1.0] * 4
 
-    def test_serials_are_of_addresses_and_specs(self):
-        x = tw.ones(4)
-        x.numpy()
-        view = x[:]
-        before = view.serial
-        y = tw.move(view)
-        assert y.serial == before  # bound launches are found by address and spec alone
-        with pytest.raises(MovedError):
-            _ = view.serial
-        others = [x[:3], x[1:], x.reshape(2, 2), tw.ones(4), tw.ones(4)]
-        assert len({before, *(other.serial for other in others)}) == 6
-        assert x[:].serial == before
-
     def test_only_tensors_move(self):
         with pytest.raises(LaunchError, match="takes a tensor, not int"):
             tw.move(3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import struct
 import weakref
 
 import numpy as np
@@ -15,9 +14,9 @@ from paper_launches import FunctionWork, copy_kernel, load, mix_kernel, paper_de
 from runtime_doubles import NoWork, RecordingDriver, reads, updates, writes
 
 from tilewright import runtime as tw
-from tilewright.backends.cuda.module import POINTER, CudaFunction, Packer
-from tilewright.dtypes import Element, bf16, f32, f64, i64
-from tilewright.errors import DriverError, InternalError, LaunchError, OutOfMemoryError
+from tilewright.backends.cuda.module import POINTER, CudaFunction
+from tilewright.dtypes import bf16, f32, f64, i64
+from tilewright.errors import DriverError, LaunchError, OutOfMemoryError
 
 
 class TestOrder:
@@ -234,46 +233,6 @@ class TestFailures:
 
 def fail_at(where):
     (ctypes.c_int32 * 2).from_address(where)[:] = (1, 7)
-
-
-class TestPacking:
-    def test_every_kind(self):
-        kinds = (POINTER, Element.I32, Element.I64, Element.F32, Element.F16, Element.BF16)
-        kinds += (Element.F64, Element.I1, Element.I8, Element.I16, Element.F8E4M3FN)
-        packer = Packer(kinds)
-        packer.pack((2**40, -5, -(2**40), 1.5, 0.5, 2.0, 0.1, True, -1, 300, 1.0))
-        expected = [
-            struct.pack("<Q", 2**40),
-            struct.pack("<i", -5),
-            struct.pack("<q", -(2**40)),
-            struct.pack("<f", 1.5),
-            struct.pack("<e", 0.5),
-            b"\x00\x40",
-            struct.pack("<d", 0.1),
-            b"\x01",
-            b"\xff",
-            struct.pack("<h", 300),
-            b"\x38",
-        ]
-        assert [packer.packed(position) for position in range(len(kinds))] == expected
-        assert packer.sizes == (8, 4, 8, 4, 2, 2, 8, 1, 1, 2, 1)
-
-    def test_unsigned_values_keep_their_bits(self):
-        packer = Packer((Element.I32, Element.I64, Element.I8))
-        packer.pack((2**32 - 1, 2**63, 200))
-        assert packer.packed(0) == b"\xff" * 4
-        assert packer.packed(1) == b"\0" * 7 + b"\x80"
-        assert packer.packed(2) == b"\xc8"
-
-    def test_wrong_number_of_arguments(self):
-        with pytest.raises(InternalError, match="1 arguments for 2 parameters"):
-            Packer((Element.I32, Element.I32)).pack((1,))
-
-    def test_the_kernels_own_layout_is_checked(self, driver):
-        driver.kernels["k"] = ((8, 4), copy_kernel)
-        CudaFunction(driver, b"", "k", (POINTER, Element.I32))
-        with pytest.raises(InternalError, match=r"parameters of \(8, 4\) bytes"):
-            CudaFunction(driver, b"", "k", (POINTER, Element.I64))
 
 
 @settings(max_examples=60, deadline=None)

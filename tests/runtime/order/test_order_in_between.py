@@ -14,7 +14,6 @@ from runtime_doubles import writes
 from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
-from tilewright.runtime.graphs.graph import graph
 from tilewright.runtime.memory.creation import fill_by
 from tilewright.runtime.ops.lifecycle import Ends
 from tilewright.runtime.order.borrow import Role
@@ -183,22 +182,6 @@ def test_what_a_stream_ends_may_have_it_end_more():
 # --- signals --------------------------------------------------------------------------------------
 
 
-class Interrupted:
-    """Stands for a stamp; a signal arrives when it is to be moved on."""
-
-    def __init__(self, stamp):
-        vars(self).update(stamp=stamp, has_come=False)
-
-    def __setattr__(self, name, value):
-        if not self.has_come:
-            vars(self)["has_come"] = True
-            raise KeyboardInterrupt
-        setattr(self.stamp, name, value)
-
-    def __getattr__(self, name):
-        return getattr(self.stamp, name)
-
-
 def watch(stream, seen):
     """Call a function whenever the queue of a stream hears of another operation."""
 
@@ -262,24 +245,6 @@ def test_a_launch_is_not_trusted_if_a_signal_comes_in_the_drivers_call(kind, mon
     assert order(bench) == ["record", "wait", "launch"]
     assert bench.streams[1].waited[bench.streams[0]] == bench.streams[0].issued
     bench.build(2, 1).close()
-
-
-def test_a_signal_behind_a_replay(cuda, driver):
-    x, z, other = (tw.full(8, n, f32) for n in range(3))
-    with graph() as recorded:
-        recorded.record(tw.copy(z, x))
-    for _ in range(2):  # the second one follows at once
-        recorded.launch().submit()
-    cuda.stream.sync()
-    access = recorded._built.access
-    access.stamp = Interrupted(access.stamp)
-    with pytest.raises(KeyboardInterrupt):
-        recorded.launch().submit()
-    with pytest.raises(LaunchError, match="the launch was interrupted"):
-        tw.copy(other, z)
-    driver.log.clear()
-    tw.fill(z, 1).submit(cuda.new_stream())
-    assert [entry[0] for entry in driver.calls("wait", "fill")] == ["wait", "fill"]
 
 
 # --- two at once ----------------------------------------------------------------------------------

@@ -69,12 +69,3 @@ def test_zips_that_never_run_leave_no_use(kind):
         tw.zip(bench.build(0, 1), bench.build(2, 3)).close()
     assert [timeline.uses for timeline in timelines] == before
     assert [timeline.held for timeline in timelines] == [None] * 4
-
-
-def test_ranges_that_a_third_bridges_share_their_timeline():
-    whole = torch.zeros(3 * SIZE)
-    parts = [tw.from_dlpack(whole[:SIZE]), tw.from_dlpack(whole[2 * SIZE :])]
-    first, second = (part.storage.timeline for part in parts)
-    assert first.last() is not second.last()
-    bridge = tw.from_dlpack(whole).storage.timeline
-    assert first.last() is second.last() is bridge.last()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import weakref
 
@@ -141,13 +142,28 @@ class TestContext:
         assert other.issued
         assert device.stream.issued == 0
 
+    def test_blocks_inside_each_other(self, device):
+        outer, inner = device.new_stream(), device.new_stream()
+        with tw.stream(outer):
+            with tw.stream(inner):
+                assert device.stream is inner
+            assert device.stream is outer
+        assert device.stream is device.default
+
     def test_a_new_thread_starts_with_the_default_stream(self, device):
         seen = []
-        with tw.stream(device.new_stream()):
+        with tw.stream(device.new_stream()) as chosen:
             thread = threading.Thread(target=lambda: seen.append(device.stream))
             thread.start()
             thread.join()
-        assert seen == [device.stream]
+            assert device.stream is chosen
+        assert seen == [device.default]
+
+    def test_a_copied_context_keeps_its_stream(self, device):
+        with tw.stream(device.new_stream()) as chosen:
+            copied = contextvars.copy_context()
+        assert device.stream is device.default
+        assert copied.run(lambda: device.stream) is chosen
 
     def test_devices_by_name(self, cpu):
         assert tw.Device("cpu") is cpu
