@@ -15,7 +15,6 @@ from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.arguments import Argument
-from tilewright.ir.function import Module
 from tilewright.jit.loader import bytecode
 from tilewright.passes.report_form import ReportForm
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
     from tilewright.check.ledger import Ledger
     from tilewright.check.padding import PaddedReduction
+    from tilewright.ir.function import Module
     from tilewright.ir.ops.internal import Site
 
 __all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
-from tilewright.ir.ops.internal import AssertSite, CheckSite
+from tilewright.runtime.loading import LazyModule
 from tilewright.runtime.order.failure_records import FailureRecord
 
 if TYPE_CHECKING:
-    from tilewright.ir.ops.internal import Site
+    from tilewright.ir.ops import internal
+else:
+    internal = LazyModule("tilewright.ir.ops.internal")
 
 __all__ = ["FailureReader"]
 
@@ -22,7 +24,7 @@ class FailureReader:
     kernel: str
     grid: tuple[int, ...]
     descending: tuple[int, ...]
-    sites: tuple[Site, ...]
+    sites: tuple[internal.Site, ...]
     record: FailureRecord
 
     def with_record(self, record: FailureRecord) -> FailureReader:
@@ -39,10 +41,10 @@ class FailureReader:
         block = self._coordinates(words[4])
         where = f"block {block} of kernel `{self.kernel}`"
         line = None if location is None else location.span.line
-        if isinstance(check, AssertSite):
+        if isinstance(check, internal.AssertSite):
             text = f"{place}{check.message}, in {where}"
             return KernelAssertionError(text, message=check.message, line=line, block=block)
-        if not isinstance(check, CheckSite):
+        if not isinstance(check, internal.CheckSite):
             return KernelFailure(
                 f"{place}division by zero in {where}; it divided by 1 instead. If that is meant, "
                 "say so: `tw.where(d == 0, 1, d)`, or `tw.maximum(d, 1)`"
@@ -65,7 +67,7 @@ class FailureReader:
         return tuple(reversed(found))
 
 
-def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
+def _out_of_bounds(check: internal.CheckSite, index: int, extent: int) -> str:
     if check.of_clip:
         return (
             f"axis {check.axis} of {check.place} has {check.counted(extent)}, so no index can be "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tilewright.runtime.memory.tensor import Tensor
 __all__ = ["as_tensor", "from_dlpack", "is_array", "partition"]
 
 # Readers by type of array; new types are added when they are first seen.
-_READERS: dict[type, Reader] = {np.ndarray: read_numpy, np.ma.MaskedArray: read_masked}
+_READERS: dict[type, Reader] = {np.ndarray: read_numpy}
 
 # Protocols of other libraries' types; the most informative comes first.
 _PROTOCOLS: dict[str, Reader] = {
@@ -79,12 +80,18 @@ def partition(
 
 def _find_reader(kind: type) -> Reader | None:
     """A reader for a new type: torch's first, then a base class's, then a protocol's."""
-    reader = find_torch_reader(kind)
+    reader = read_masked if _is_masked(kind) else find_torch_reader(kind)
     if reader is None:
         reader = next((_READERS[base] for base in kind.__mro__ if base in _READERS), None)
     if reader is None:
         reader = next((read for name, read in _PROTOCOLS.items() if hasattr(kind, name)), None)
     return None if reader is None else _READERS.setdefault(kind, reader)
+
+
+def _is_masked(kind: type) -> bool:
+    """Whether it is NumPy's masked array, whose module is slow to load: here it is loaded."""
+    module = sys.modules.get("numpy.ma.core")
+    return issubclass(kind, getattr(module, "MaskedArray", ()))
 
 
 tensor_maker.make = as_tensor
