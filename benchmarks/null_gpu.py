@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright.backends.cuda import device as cuda_device
 from tilewright.backends.cuda import program as cuda_program
 from tilewright.jit.cache import disk as disk_cache
-from tilewright.runtime.interop import torch_functions, torch_tensors
+from tilewright.runtime.interop import torch_tensors
 
 __all__ = ["NullDriver", "null_gpu"]
 
@@ -93,7 +93,7 @@ def null_gpu() -> Iterator[None]:
     """Replace the driver and the assembler; torch's memory counts as the GPU's."""
     with (
         mock.patch.object(torch_tensors, "_devices", _OnTheGpu()),
-        mock.patch.object(torch_functions.TORCH, "current_number", _default_stream),
+        mock.patch.object(torch_tensors.TORCH, "current_number", _default_stream),
         mock.patch.object(torch_tensors, "_is_allocated_by_torch", _always),
         mock.patch.object(torch_tensors, "_tell_allocator", _tell_nobody),
         mock.patch.object(cuda_device, "open_driver", return_value=NullDriver()),

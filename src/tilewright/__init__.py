@@ -159,10 +159,10 @@ from tilewright.lang.unsafe import (
     unsafe,
 )
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.devices.context import race_check
 from tilewright.runtime.devices.device import Device, device, synchronize
 from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy, SingleStream
 from tilewright.runtime.devices.stream import Stream, stream
-from tilewright.runtime.devices.watching import race_check
 from tilewright.runtime.graphs.graph import Graph, graph
 from tilewright.runtime.interop.imports import from_dlpack, partition
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition

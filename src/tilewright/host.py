@@ -18,7 +18,7 @@ from tilewright.lang import functions, integers
 from tilewright.lang.philox import PRECISIONS
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.library import load_creation
+from tilewright.runtime.loading import load_creation
 from tilewright.runtime.memory import creation
 from tilewright.runtime.memory.creation import empty, from_numpy, meta
 from tilewright.runtime.memory.dtypes import check_roundable, memory_dtype

@@ -39,8 +39,8 @@ from tilewright.jit.plans.launch import (
 from tilewright.jit.plans.launches import Launches
 from tilewright.lang.hints import HINTS, Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.devices.context import require_watchable
 from tilewright.runtime.devices.device import Device
-from tilewright.runtime.devices.watching import require_watchable
 from tilewright.runtime.ops.deferring import has_operations
 from tilewright.runtime.ops.operation import DeviceOp
 

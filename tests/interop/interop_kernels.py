@@ -9,7 +9,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import BM, BN, B, M, N, T
-from tilewright.runtime.interop import ranges as foreign_ranges
+from tilewright.runtime.interop import foreign
 
 
 @tw.kernel
@@ -36,5 +36,5 @@ def known_ranges() -> list[tuple[int, int]]:
     gc.collect()
     for _ in range(3):  # a range in use comes back when its streams have passed
         tw.synchronize()
-    used = (group for group in foreign_ranges.RANGES.groups if not group.is_over)
+    used = (group for group in foreign.RANGES.groups if not group.is_over)
     return [(group.low, group.high) for group in used]

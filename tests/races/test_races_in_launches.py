@@ -15,7 +15,7 @@ from tilewright.backends.cpu.device import CpuFunction
 from tilewright.cli.tour import TOUR, ComparedResult, Runs
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, UndefinedBehaviourError
-from tilewright.runtime.devices.watching import is_watching, require_watchable
+from tilewright.runtime.devices.context import is_watching, require_watchable
 from tilewright.runtime.ops.launch import make_operation
 from tilewright.runtime.order.access import Access, Mode
 

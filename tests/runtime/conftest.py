@@ -12,7 +12,6 @@ from tilewright import runtime as tw
 from tilewright.backends.cuda import program as assembler
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop import foreign, passed, torch_tensors
-from tilewright.runtime.interop import ranges as foreign_ranges
 from tilewright.runtime.order import timeline
 from tilewright.runtime.order.timeline import Timeline
 
@@ -85,10 +84,10 @@ def _forget_devices(monkeypatch):
     """Devices of before are not there, nor is the one that threads without a context get."""
     monkeypatch.setattr(device_module, "_devices", {})
     monkeypatch.setattr(device_module, "_default", [])
-    ranges = foreign_ranges._Ranges()  # addresses come back, also those on paper
+    ranges = foreign._Ranges()  # addresses come back, also those on paper
     monkeypatch.setattr(passed, "WRAPPERS", {})
     monkeypatch.setattr(torch_tensors, "_devices", {})
-    for module in (foreign, foreign_ranges, passed):
+    for module in (foreign, foreign, passed):
         monkeypatch.setattr(module, "RANGES", ranges)
 
 

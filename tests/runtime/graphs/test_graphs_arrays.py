@@ -9,8 +9,8 @@ import pytest
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime.graphs.foreign_arrays import ForeignArrays
-from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.graphs.built_graph import ForeignArrays
+from tilewright.runtime.interop import torch_tensors
 from tilewright.runtime.interop.foreign import ForeignStorage, Producer
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -76,7 +76,7 @@ def test_a_library_with_one_stream_is_asked_for_it_not_for_each_array(lib, monke
         asked.append(ordinal)
         return lib.number(ordinal)
 
-    monkeypatch.setattr(torch_functions.TORCH, "current_number", number)
+    monkeypatch.setattr(torch_tensors.TORCH, "current_number", number)
     replay(lib, graph)
     assert 1 <= len(asked) <= 2
     launches = lib.driver.calls("launch_graph")

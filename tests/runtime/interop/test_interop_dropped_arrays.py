@@ -16,8 +16,7 @@ from torch_doubles import SIZE, Allocator
 
 import tilewright as tw
 from tilewright.runtime.devices.stream import POLL_FROM, POLL_FROM_BYTES
-from tilewright.runtime.interop import passed, torch_tensors
-from tilewright.runtime.interop import ranges as foreign_ranges
+from tilewright.runtime.interop import foreign, passed, torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -26,7 +25,7 @@ MANY_LEFT = 64  # as there are more, it takes longer
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(foreign_ranges, "MANY_LEFT", MANY_LEFT)
+    monkeypatch.setattr(foreign, "MANY_LEFT", MANY_LEFT)
 
 
 def theirs(lib):
@@ -152,7 +151,7 @@ def test_ranges_that_are_only_remembered_stay_few(lib, monkeypatch):
         kept.append(torch.zeros(SIZE))  # so that the next one lies elsewhere
         lib.launch(kept[-1][:], x, y).submit()
         run_behind(lib)
-    assert len(foreign_ranges.RANGES.groups) <= 4 * MANY_LEFT
+    assert len(foreign.RANGES.groups) <= 4 * MANY_LEFT
     assert lib.driver.calls("query")[3 * MANY_LEFT :] == []  # and are not asked for every time
     lib.finish()
 

@@ -20,7 +20,6 @@ from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, N
 from tilewright.runtime.interop import array as foreign_arrays
 from tilewright.runtime.interop import foreign, passed
-from tilewright.runtime.interop import ranges as foreign_ranges
 
 torch = pytest.importorskip("torch", reason="needs torch")
 cuda_device = importlib.import_module("tilewright.backends.cuda.device")
@@ -85,7 +84,7 @@ class Program:
         for group in foreign.RANGES.groups:
             assert group.is_over, group
             assert not group.borrows()
-            assert not group.living()
+            assert not group.count
 
     def held(self):
         """What operations that are built, and handles, keep."""
@@ -272,7 +271,7 @@ def driver(driver, monkeypatch):
 
 @pytest.mark.parametrize("number", range(PROGRAMS))
 def test_every_conflict_is_ordered_and_memory_goes_back(lib, cuda, monkeypatch, number):
-    monkeypatch.setattr(foreign_ranges, "MANY_LEFT", 4 if number % 2 else 64)
+    monkeypatch.setattr(foreign, "MANY_LEFT", 4 if number % 2 else 64)
     monkeypatch.setattr(foreign_arrays, "_PLACES", 4 if number % 4 == 0 else 64)
     monkeypatch.setattr(passed, "_MANY", 3 if number % 5 == 0 else 64)
     program = Program(number, lib, cuda, monkeypatch)

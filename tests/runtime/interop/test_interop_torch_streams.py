@@ -7,7 +7,7 @@ from torch_doubles import SIZE
 
 import tilewright as tw
 from tilewright.runtime.devices.device import PER_THREAD_STREAM
-from tilewright.runtime.interop import torch_functions
+from tilewright.runtime.interop import torch_tensors
 from tilewright.runtime.ops.lifecycle import State
 
 
@@ -56,7 +56,7 @@ def test_a_stream_that_is_refused_leaves_the_operation_as_it_was(lib, monkeypatc
     tensors = find_tensors(lib, way)
     operation = lib.launch(*tensors)
     with monkeypatch.context() as patch:
-        patch.setattr(torch_functions.TORCH, "current_number", lambda _: PER_THREAD_STREAM)
+        patch.setattr(torch_tensors.TORCH, "current_number", lambda _: PER_THREAD_STREAM)
         with pytest.raises(tw.LaunchError, match="the per-thread default stream of CUDA"):
             operation.submit()
     assert operation.state is State.BUILT

@@ -9,8 +9,7 @@ import pytest
 from torch_doubles import SIZE
 
 import tilewright as tw
-from tilewright.runtime.interop import passed
-from tilewright.runtime.interop import ranges as foreign_ranges
+from tilewright.runtime.interop import foreign, passed
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -20,8 +19,8 @@ def end_ranges(lib, cuda):
     lib.finish()
     tw.synchronize()
     with cuda.lock:
-        for group in list(foreign_ranges.RANGES.groups):
-            foreign_ranges.RANGES.end(group)
+        for group in list(foreign.RANGES.groups):
+            foreign.RANGES.end(group)
 
 
 def waits_for(lib, act, stream):
@@ -36,7 +35,7 @@ def test_a_range_that_ended_between_two_launches(lib, cuda):
     """The uses that the wrapper keeps are recorded again where others look for them."""
     z, x, y = lib.bound()
     end_ranges(lib, cuda)
-    assert foreign_ranges.RANGES.groups == []
+    assert foreign.RANGES.groups == []
     lib.launch(z, x, y).submit()
     first, other = lib.stream, torch.zeros(SIZE)
     assert waits_for(lib, lambda: lib.launch(other, z[:], y).submit(), first)
@@ -110,14 +109,14 @@ def test_wrappers_forgotten_while_an_operation_is_built(lib, monkeypatch):
 
 
 def test_ranges_of_forgotten_wrappers_go(lib, cuda, monkeypatch):
-    monkeypatch.setattr(foreign_ranges, "MANY_LEFT", 8)
+    monkeypatch.setattr(foreign, "MANY_LEFT", 8)
     monkeypatch.setattr(passed, "_MANY", 8)
     _, x, y = lib.bound()
     kept = [torch.zeros(SIZE) for _ in range(64)]
     for tensor in kept:
         lib.launch(tensor, x, y).submit()
         lib.finish()
-    assert len(foreign_ranges.RANGES.groups) <= 32
+    assert len(foreign.RANGES.groups) <= 32
 
 
 def test_groups_that_merge_while_an_operation_is_built(lib):

@@ -11,7 +11,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import Mut, Ref, i32
 from tilewright.dims import B
-from tilewright.runtime.devices import context, watching
+from tilewright.runtime.devices import context
 from tilewright.runtime.devices import fork as forked_locks
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.graphs import recording
@@ -215,7 +215,7 @@ def check(w):
     assert not context.INTERCEPTED.get()
     assert not inside_chains.is_inside_chain()
     assert not recording.block_is_open()
-    assert not watching.is_watching()
+    assert not context.is_watching()
     while w.built:
         w.built.pop().close()
     for tensor in (w.z, w.x):

@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
-from tilewright.runtime.interop import torch_functions, torch_tensors
+from tilewright.runtime.interop import torch_tensors
 
 torch = pytest.importorskip("torch", reason="needs torch")
 program = importlib.import_module("tilewright.backends.cuda.program")
@@ -96,7 +96,7 @@ def way(operation):
 def set_up(driver, monkeypatch):
     made = Torch(driver)
     monkeypatch.setattr(torch_tensors, "_device", lambda _: tw.Device("cuda"))
-    monkeypatch.setattr(torch_functions.TORCH, "current_number", made.number)
+    monkeypatch.setattr(torch_tensors.TORCH, "current_number", made.number)
     monkeypatch.setattr(program, "assemble", lambda *_: b"")
     monkeypatch.setattr(cache, "open_cache", lambda *_: None)
 

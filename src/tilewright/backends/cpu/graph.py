@@ -15,7 +15,7 @@ from tilewright.backends.cpu.stopping import Stop
 from tilewright.backends.cpu.stream import CpuQueue
 from tilewright.backends.cpu.tasks import Tasks
 from tilewright.runtime.devices.backend import Bytes, Recipe
-from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_in_graph
+from tilewright.runtime.graphs.recording import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CpuGraph"]
 

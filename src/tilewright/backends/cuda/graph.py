@@ -25,7 +25,7 @@ from tilewright.backends.cuda.driver import Copy, Driver, MatrixFill
 from tilewright.backends.cuda.stream import CudaAllocation, CudaQueue
 from tilewright.runtime.devices.backend import Bytes, Recipe
 from tilewright.runtime.devices.function import LaunchShape
-from tilewright.runtime.graphs.refused import allocation_in_graph, copy_to_host_in_graph
+from tilewright.runtime.graphs.recording import allocation_in_graph, copy_to_host_in_graph
 
 __all__ = ["CudaGraph", "in_lanes", "starts_together"]
 

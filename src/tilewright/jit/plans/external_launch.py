@@ -19,10 +19,10 @@ from tilewright.frontend.signature.signature import ScalarParam, Signature
 from tilewright.jit.bind.binding import Binding, bind_arguments
 from tilewright.jit.bind.launch import check_devices
 from tilewright.jit.loader import cuda_external
+from tilewright.runtime.devices.context import require_watchable
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import LaunchShape, Memory
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.devices.watching import require_watchable
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.order.access import Access, Mode
 

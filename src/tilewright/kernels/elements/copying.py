@@ -1,7 +1,7 @@
 """Copy, conversion and fill kernels for any strides, up to rank 6.
 
 A kernel has a fixed rank, so there is one kernel for each rank; all share one body. The functions
-at the end choose the kernel and its tile; `tilewright.runtime.library` declares their interface.
+at the end choose the kernel and its tile; `tilewright.runtime.loading` declares their interface.
 """
 
 from __future__ import annotations

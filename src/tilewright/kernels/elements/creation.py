@@ -1,7 +1,7 @@
 """Creation kernels: ranges, even steps, identity matrices, random numbers.
 
 A tensor comes as lines of at most 2**30 elements; `first` is the index of a line's first element in
-the whole. The functions at the end build the launches; `tilewright.runtime.library` declares their
+the whole. The functions at the end build the launches; `tilewright.runtime.loading` declares their
 interface.
 """
 

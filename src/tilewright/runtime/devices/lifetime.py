@@ -13,7 +13,7 @@ import sys
 
 from tilewright.errors import DriverError
 from tilewright.runtime.devices.device import Device, open_devices, start_child
-from tilewright.runtime.interop.ranges import RANGES
+from tilewright.runtime.interop.foreign import RANGES
 from tilewright.runtime.order.failure import report_unseen
 
 __all__ = ["guard_process"]

@@ -207,10 +207,8 @@ class GraphAccess:
             other.forget(self)
             self.conflicting.pop(other, None)
         self.direct.clear()
-        self.timelines, self._checked = (
-            (),
-            (),
-        )  # these refer back to this access, and keep their storages
+        # These refer back to this access, and keep their storages.
+        self.timelines, self._checked = (), ()
 
     def forget(self, other: GraphAccess) -> None:
         """Remove a conflicting graph that is gone: its stamps are recorded in the timelines."""

@@ -9,24 +9,26 @@ under the device's lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.access import GraphAccess, ReplayStamp
-from tilewright.runtime.graphs.foreign_arrays import ForeignArrays
 from tilewright.runtime.graphs.nodes import Instance, Node, make_node
 from tilewright.runtime.graphs.plan import GraphPlan, make_plan
-from tilewright.runtime.graphs.recording import Job, refuse_recorded
+from tilewright.runtime.graphs.recording import Job, RecordedUse, refuse_recorded
+from tilewright.runtime.interop.foreign import ForeignStorage
+from tilewright.runtime.interop.streams import find_speakers
+from tilewright.runtime.interop.torch_tensors import TORCH, TorchLibrary
 from tilewright.runtime.order.borrow import Holder, refusal
 from tilewright.runtime.order.failure import Check, Fence, Outcome
 from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict
 
-__all__ = ["BuiltGraph", "allocate_jobs"]
+__all__ = ["BuiltGraph", "ForeignArrays", "allocate_jobs"]
 
 
 class BuiltGraph:
@@ -274,6 +276,44 @@ class BuiltGraph:
         # No lock: the collector may run this at any point.
         if getattr(self, "access", None) is not None:
             self.device.deferred.append(_DroppedGraph(self.access))
+
+
+class ForeignArrays:
+    """The arrays of other libraries that the nodes of a graph use, checked in every replay.
+
+    Each may have been moved or shrunk since it was recorded, and written ones get a new version.
+    """
+
+    __slots__ = ("_all", "_told", "_versions", "speakers")
+
+    def __init__(self, uses: Iterable[RecordedUse]) -> None:
+        written: dict[ForeignStorage, bool] = {}
+        for use in uses:
+            if isinstance(use.storage, ForeignStorage):
+                written[use.storage] = use.mode.writes or written.get(use.storage, False)
+        self._all = tuple(written)
+        told = [storage for storage, is_written in written.items() if is_written]
+        # torch raises the versions of many tensors in one call; several nodes may write one tensor.
+        torchs = [one.producer.array for one in told if isinstance(one.producer, TorchLibrary)]
+        versions = {id(array): array for array in torchs if not array.is_inference()}
+        self._versions: tuple[Any, ...] = tuple(versions.values())
+        self._told = tuple(one for one in told if not isinstance(one.producer, TorchLibrary))
+        self.speakers = find_speakers(self._all)  # they name the streams of all libraries
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def check_places(self) -> None:
+        """Refuse a replay if an array has been moved, or its memory has shrunk."""
+        for storage in self._all:
+            storage.check_there()
+
+    def note_writes(self) -> None:
+        """Tell the libraries that contents have changed."""
+        if self._versions:
+            TORCH.raise_versions(self._versions)
+        for storage in self._told:
+            storage.note_write()
 
 
 class _DroppedGraph(NamedTuple):

@@ -33,7 +33,9 @@ __all__ = [
     "RecordedUse",
     "RepeatedWork",
     "Tape",
+    "allocation_in_graph",
     "block_is_open",
+    "copy_to_host_in_graph",
     "graph_maker",
     "is_recording",
     "recording_on",
@@ -203,6 +205,25 @@ def refuse_move(storage: Storage, region: Region) -> None:
                 f"{job.label}, recorded at {job.site}, uses this tensor, and its graph is made when"
                 " the block ends: move the tensor behind the block"
             )
+
+
+# --- work that cannot be a node, the same for all backends ----------------------------------------
+
+
+def allocation_in_graph() -> LaunchError:
+    """The refusal of an operation that allocates memory when it runs."""
+    return LaunchError(
+        "an operation that allocates memory when it runs cannot be part of a graph, which has the"
+        " same addresses at every replay: make its tensors before, and record the writes to"
+        " them"
+    )
+
+
+def copy_to_host_in_graph() -> LaunchError:
+    """The refusal of a copy to an array of the host."""
+    return LaunchError(
+        "a copy to the host cannot be part of a graph: replay the graph, and then read its tensors"
+    )
 
 
 class GraphMaker:

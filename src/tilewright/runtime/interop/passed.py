@@ -16,10 +16,9 @@ from tilewright.errors import InternalError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import find_place
-from tilewright.runtime.interop.foreign import MOVED, ArrayPlace, ForeignStorage
-from tilewright.runtime.interop.ranges import RANGES, Group
-from tilewright.runtime.interop.torch_functions import TORCH
+from tilewright.runtime.interop.foreign import MOVED, RANGES, ArrayPlace, ForeignStorage, Group
 from tilewright.runtime.interop.torch_tensors import (
+    TORCH,
     TorchLibrary,
     find_memory,
     hand_back,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
+from tilewright.runtime.memory.layout_templates import TensorSpec
 from tilewright.runtime.memory.partition import HostPartition
-from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.tilings import PLAIN_TILINGS, Tiling, check_truth, find_tiling
 from tilewright.runtime.text_functions import define
 

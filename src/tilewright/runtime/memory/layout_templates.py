@@ -1,27 +1,74 @@
 """Layout templates: the parts of handles and tensors that are computed once per layout.
 
 Most handles are like earlier ones, and outputs are made for every launch. Values that depend on
-dtype, shape and strides alone are looked up instead of computed.
+dtype, shape and strides alone are looked up instead of computed. The *spec* of a tensor has the
+properties that kernels are compiled for and launches are checked by: equal handles share one spec
+object, so plans are found by its identity, without comparing its fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import Layout
-from tilewright.runtime.memory.regions import Region
-from tilewright.runtime.memory.tensor_spec import TensorSpec, find_spec
+from tilewright.runtime.memory.regions import Region, strides_are_disjoint
 
-__all__ = ["HandleTemplate", "TensorTemplate", "find_handle_template", "find_tensor_template"]
+if TYPE_CHECKING:
+    from tilewright.runtime.memory.tilings import Tiling
+
+__all__ = [
+    "HandleTemplate",
+    "TensorSpec",
+    "TensorTemplate",
+    "find_handle_template",
+    "find_spec",
+    "find_tensor_template",
+]
 
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _MOST_BYTES = (1 << 63) - 1  # countable in 64 bits with a sign
+_KEPT = 4096  # specs and handle templates; launches of one that is made anew are planned again
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSpec:
+    """Properties of handles, without the address except for the alignment that kernels rely on.
+
+    Compared by identity: after an eviction two equal specs may exist, at the cost of a plan.
+    """
+
+    dtype: type[DType]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    place: int  # address of the first byte, modulo the alignment that kernels are compiled for
+    device: Device
+    is_owned: bool  # its bytes come from our pools
+    is_disjoint: bool  # no two of its elements share bytes
+    # The last tiling of a handle with this spec.
+    tiling: Tiling | None = field(default=None, init=False)
+
+
+def _make_spec(
+    dtype: type[DType],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    place: int,
+    device: Device,
+    is_owned: bool,
+) -> TensorSpec:
+    is_disjoint = strides_are_disjoint(shape, strides)
+    return TensorSpec(dtype, shape, strides, place, device, is_owned, is_disjoint)
+
+
+# The spec of a handle, by the fields that are not computed.
+find_spec = cast("Callable[..., TensorSpec]", lru_cache(maxsize=_KEPT)(_make_spec))
 
 
 class HandleTemplate(NamedTuple):
@@ -72,7 +119,7 @@ def _make_tensor_template(
 
 # Keyed by dtype, shape, strides, offset in elements, device, and whether the memory is ours.
 find_handle_template = cast(
-    "Callable[..., HandleTemplate]", lru_cache(maxsize=4096)(_make_handle_template)
+    "Callable[..., HandleTemplate]", lru_cache(maxsize=_KEPT)(_make_handle_template)
 )
 # Keyed by device, checked shape and dtype.
 find_tensor_template = cast(

@@ -24,13 +24,13 @@ from tilewright.runtime.memory.dtypes import memory_dtype
 from tilewright.runtime.memory.layout import Layout, Place, one_by_one
 from tilewright.runtime.memory.layout_templates import (
     HandleTemplate,
+    TensorSpec,
     TensorTemplate,
     find_handle_template,
     find_tensor_template,
 )
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
-from tilewright.runtime.memory.tensor_spec import TensorSpec
 from tilewright.runtime.memory.transfers import download
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import CallSite, user_site

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from tilewright.dtypes import DType, u8, u16, u32, u64
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.library import load_copying
+from tilewright.runtime.loading import load_copying
 from tilewright.runtime.memory.dtypes import check_roundable, element_bytes
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.partition import tensor_maker
