@@ -14,7 +14,7 @@ from interop_kernels import copy
 import tilewright as tw
 from tilewright import f32
 from tilewright.runtime.devices.device import Device
-from tilewright.runtime.interop import cuda_arrays, dlpack
+from tilewright.runtime.interop import dlpack, protocol_arrays
 
 HUGE = 1 << 62
 
@@ -96,7 +96,7 @@ class OfCuda:
 @pytest.fixture
 def on_the_host(monkeypatch):
     """Has the memory of the CUDA array interface on the host, where there is no GPU."""
-    monkeypatch.setattr(cuda_arrays, "_device", lambda _: Device("cpu"))
+    monkeypatch.setattr(protocol_arrays, "_device_at", lambda _: Device("cpu"))
 
 
 KEPT = np.arange(16, dtype=np.float32)

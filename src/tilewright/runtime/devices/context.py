@@ -18,7 +18,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from weakref import ref
 
 from tilewright.errors import LaunchError
@@ -154,17 +154,7 @@ class Setting(ContextDecorator, Generic[G]):
     ) -> None:
         self.close()
 
-    if TYPE_CHECKING:
-
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            traceback: TracebackType | None,
-        ) -> None: ...
-
-    else:
-        __exit__ = Exit(_leave)
+    __exit__ = Exit(_leave)
 
     def _recreate_cm(self) -> Self:
         return type(self)(self.given, *self._values)

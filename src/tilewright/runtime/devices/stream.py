@@ -48,22 +48,9 @@ class Stream(OnlyOne):
     not_pickled = "a stream belongs to this process and is not pickled: `device.new_stream()` there"
 
     __slots__ = (
-        "__weakref__",
-        "_kept",
-        "_unsettled",
-        "device",
-        "failed",
-        "free_list",
-        "has_loose_ends",
-        "is_listed",
-        "is_plain",
-        "issued",
-        "kept_bytes",
-        "label",
-        "may_be_sole",
-        "queue",
-        "waited",
-    )
+        "__weakref__", "_kept", "_unsettled", "device", "failed", "free_list", "has_loose_ends",
+        "is_listed", "is_plain", "issued", "kept_bytes", "label", "may_be_sole", "queue", "waited",
+    )  # fmt: skip
 
     def __init__(
         self,

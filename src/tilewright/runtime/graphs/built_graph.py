@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
@@ -24,6 +24,7 @@ from tilewright.runtime.interop.foreign import ForeignStorage
 from tilewright.runtime.interop.streams import find_speakers
 from tilewright.runtime.interop.torch_tensors import TORCH, TorchLibrary
 from tilewright.runtime.order.borrow import Holder, refusal
+from tilewright.runtime.order.deferred import DeferredCall
 from tilewright.runtime.order.failure import Check, Fence, Outcome
 from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict
@@ -275,7 +276,7 @@ class BuiltGraph:
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         if getattr(self, "access", None) is not None:
-            self.device.deferred.append(_DroppedGraph(self.access))
+            self.device.deferred.append(DeferredCall(self.access.dissolve))  # it keeps the storages
 
 
 class ForeignArrays:
@@ -314,17 +315,6 @@ class ForeignArrays:
             TORCH.raise_versions(self._versions)
         for storage in self._told:
             storage.note_write()
-
-
-class _DroppedGraph(NamedTuple):
-    """Deferred work: the access of a dropped graph, which keeps the storages until settled."""
-
-    access: GraphAccess
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """Record the stamps of replays in the timelines, and release the storages."""
-        self.access.dissolve()
 
 
 def allocate_jobs(device: Device, jobs: Sequence[Job]) -> None:

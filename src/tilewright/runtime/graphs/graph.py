@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import ref
 
 from tilewright.errors import LaunchError
@@ -25,12 +25,10 @@ from tilewright.runtime.graphs.recording import (
     is_recording,
     recording_on,
 )
-from tilewright.runtime.graphs.replay import Replay
-from tilewright.runtime.ops.call_site import CallSite
+from tilewright.runtime.graphs.replay import Replay, ReplayHolder
 from tilewright.runtime.ops.lifecycle import Ends, State, run_steps
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.refusals import OnlyOne
-from tilewright.runtime.order.borrow import Borrow
 from tilewright.runtime.order.critical import critical
 
 __all__ = ["Graph", "graph"]
@@ -94,17 +92,7 @@ class Graph(OnlyOne):
                 self._built = critical(device, "building a graph", BuiltGraph, device, jobs)
             self._phase = _Phase.BUILT
 
-    if TYPE_CHECKING:
-
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            traceback: TracebackType | None,
-        ) -> None: ...
-
-    else:
-        __exit__ = Exit(_leave)
+    __exit__ = Exit(_leave)
 
     def _look_up(self) -> _Phase:
         """The current phase; a signal handler may have ended the block without `__exit__`."""
@@ -167,7 +155,7 @@ class Graph(OnlyOne):
         with built.device.lock:
             built.device.settle_deferred()
             allocate_jobs(built.device, jobs)
-            by = _Updating(label, site)
+            by = ReplayHolder(label, site.code, site.instruction)
             critical(built.device, "updating a graph", built.update, number, jobs[0], by)
         if number in self._only:
             place = self._only[number]
@@ -189,14 +177,6 @@ class Graph(OnlyOne):
     def __repr__(self) -> str:
         phase = self._look_up()
         return f"<graph of {len(self)} operations: {phase.name.lower()}>"
-
-
-class _Updating(NamedTuple):
-    """An operation that updates a node, as the refusal of a built replay names it."""
-
-    label: str
-    site: CallSite
-    state: str = Borrow.state
 
 
 def graph() -> Graph:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from functools import partial
+from typing import cast
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.plan import GraphPlan
-from tilewright.runtime.graphs.recording import Job, Recordable, RecordedUse, RepeatedWork, Tape
+from tilewright.runtime.graphs.recording import Job, RecordedUse, RepeatedWork, Tape
 from tilewright.runtime.ops.call_site import CallSite
-from tilewright.runtime.order.deferred import Postponed
+from tilewright.runtime.ops.work import DeviceWork
+from tilewright.runtime.order.deferred import DeferredCall, Postponed
 from tilewright.runtime.order.failure import Check, Fence
 
 __all__ = ["Instance", "Node", "make_node"]
@@ -31,7 +33,7 @@ class Node:
     site: CallSite
     kind: object
     uses: tuple[RecordedUse, ...]
-    work: Recordable
+    work: DeviceWork
     check: Check | None
     kept: tuple[object, ...] = ()  # objects that the work keeps, as long as the node may run
 
@@ -98,23 +100,16 @@ class Instance:
     def __del__(self) -> None:
         # No driver call: the collector may run this at any point.
         if getattr(self, "_graph", None) is not None:
-            self.device.deferred.append(
-                _DroppedNodes(self.device, self._graph, self._nodes, self.last)
-            )
+            work = partial(_destroy, self.device, self._graph, self._nodes, self.last)
+            self.device.deferred.append(DeferredCall(work, may_be_repeated=False))
 
 
-class _DroppedNodes(NamedTuple):
-    """Deferred work: a dropped backend graph, with the objects that its nodes keep."""
-
-    device: Device
-    graph: BackendGraph
-    nodes: tuple[Node, ...]
-    last: Fence | None
-    may_be_repeated: bool = False  # the driver would destroy it twice
-
-    def settle(self) -> None:
-        """Destroy it if its last replay has completed, else defer it until then."""
-        if self.last is None or self.last.has_passed:
-            self.graph.destroy()
-        else:
-            self.last.stream.keep(Postponed(self.device, self), until=self.last.count)
+def _destroy(
+    device: Device, graph: BackendGraph, nodes: tuple[Node, ...], last: Fence | None
+) -> None:
+    """Destroy a graph if its last replay has completed, else defer this; its nodes keep objects."""
+    if last is None or last.has_passed:
+        graph.destroy()  # not repeated: the driver would destroy it twice
+    else:
+        again = DeferredCall(partial(_destroy, device, graph, nodes, last), may_be_repeated=False)
+        last.stream.keep(Postponed(device, again), until=last.count)

@@ -23,12 +23,12 @@ from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.runtime.graphs.graph import Graph
+    from tilewright.runtime.ops.work import DeviceWork
 
 __all__ = [
     "GraphMaker",
     "Job",
     "NoQueue",
-    "Recordable",
     "RecordedBlock",
     "RecordedUse",
     "RepeatedWork",
@@ -42,17 +42,6 @@ __all__ = [
     "refuse_move",
     "refuse_recorded",
 ]
-
-
-class Recordable(Protocol):
-    """The work of an operation, as a graph needs it.
-
-    A work that can fail, or that refers to handles which may be moved away, also has `repeated()`,
-    which gives a `RepeatedWork`; it is called when all storages are allocated.
-    """
-
-    def enqueue(self, stream: Stream) -> None:
-        """Put the work on a stream."""
 
 
 class RepeatedWork(Protocol):
@@ -89,7 +78,7 @@ class Job:
     label: str
     site: CallSite
     uses: tuple[RecordedUse, ...]
-    work: Recordable
+    work: DeviceWork
     check: Check | None
 
 
@@ -128,7 +117,7 @@ class Tape(Stream):
         """Do nothing: no work runs here."""
 
     def add(
-        self, label: str, site: CallSite, accesses: tuple[Access, ...], work: Recordable,
+        self, label: str, site: CallSite, accesses: tuple[Access, ...], work: DeviceWork,
         check: Check | None,
     ) -> None:  # fmt: skip
         """Record one operation."""
@@ -229,11 +218,7 @@ def copy_to_host_in_graph() -> LaunchError:
 class GraphMaker:
     """Makes a graph of an operation; set by `graph`, which imports operations."""
 
-    def __init__(self) -> None:
-        self.make: Callable[[Any], Graph] = self._missing
-
-    def _missing(self, operation: Any) -> NoReturn:
-        raise AssertionError("tilewright.runtime.graphs.graph has not been imported")
+    make: Callable[[Any], Graph]
 
 
 # Called by `op.graph()`.

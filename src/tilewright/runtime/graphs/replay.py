@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.context import INTERCEPTED
@@ -18,23 +19,26 @@ from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.order.borrow import Borrow
 from tilewright.runtime.order.critical import reentered
+from tilewright.runtime.order.deferred import DeferredCall
 from tilewright.runtime.order.failure import Fence
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "ReplayHolder"]
 
 # Looking up members of an enumeration is slow.
 _BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
+_LABEL = "graph replay"
 
 
-class _Holder:
-    """A built replay, as messages of other operations name it."""
+class ReplayHolder:
+    """A built replay, or an update of a graph, as messages of other operations name it."""
 
-    __slots__ = ("code", "instruction")
+    __slots__ = ("code", "instruction", "label")
 
-    code: CodeType
-    instruction: int
-    label = "graph replay"
     state = Borrow.state
+
+    def __init__(self, label: str, code: CodeType, instruction: int) -> None:
+        self.label = label
+        self.code, self.instruction = code, instruction
 
     @property
     def site(self) -> CallSite:
@@ -48,7 +52,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
     __slots__ = ("_graph", "_holder")
 
     _graph: BuiltGraph | None  # until it is submitted
-    _holder: _Holder
+    _holder: ReplayHolder
 
     if TYPE_CHECKING:
 
@@ -60,15 +64,14 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def build(self, graph: BuiltGraph, results: tuple[Any, ...], depth: int = 2) -> Self:
         """Hold the access, for the user's call `depth` frames up or further."""
         self._state = _CLOSED
-        self.label = _Holder.label
+        self.label = _LABEL
         self.device = device = graph.device
         self._chosen = self._outcome = None
         self._result = results
         self._graph = graph
         self._count = 0
         frame = user_frame(depth + 1)
-        self._holder = holder = _Holder()
-        holder.code, holder.instruction = frame.f_code, frame.f_lasti
+        self._holder = holder = ReplayHolder(_LABEL, frame.f_code, frame.f_lasti)
         with device.lock:
             if device.busy is not None:
                 raise reentered(device)
@@ -141,17 +144,6 @@ class Replay(SingleOp[tuple[Any, ...]]):
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         if self._graph is not None and (self._state is _BUILT or self._state is _TAKEN):
-            self.device.deferred.append(_DroppedReplay(self._graph, self._holder))
+            release = partial(self._graph.access.release, self._holder)
+            self.device.deferred.append(DeferredCall(release))
             self.warn_if_never_run()
-
-
-class _DroppedReplay(NamedTuple):
-    """Deferred work: a built replay that was dropped."""
-
-    graph: BuiltGraph
-    holder: _Holder
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """Release its access."""
-        self.graph.access.release(self.holder)

@@ -8,6 +8,7 @@ operation on the memory. Finalisers only append to the deferred queue.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from tilewright.runtime.ops.refusals import OnlyOne
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.borrow import Borrow, Role, uses_of
 from tilewright.runtime.order.critical import critical
+from tilewright.runtime.order.deferred import DeferredCall
 
 __all__ = ["Export", "Exportable", "Exporting", "place_of"]
 
@@ -210,7 +212,9 @@ class Export(OnlyOne):
         # No lock and no driver call: a deleter may run this on any thread.
         holder = getattr(self, "_holder", None)
         if holder is not None:
-            self.device.deferred.append(_Returned(holder, tuple(self._streams)))
+            self.device.deferred.append(
+                DeferredCall(partial(_return, holder, tuple(self._streams)))
+            )
 
     def __repr__(self) -> str:
         how = "for reading" if self.read_only else "whole"
@@ -253,20 +257,13 @@ def _capsule(window: np.ndarray[Any, Any], max_version: tuple[int, int] | None) 
         return window.__dlpack__()
 
 
-class _Returned(NamedTuple):
-    """Deferred work: a dropped export."""
-
-    holder: Borrow
-    streams: tuple[Stream, ...]
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """End the borrow, ordered after all work on the consumer's streams so far."""
-        for stream in self.streams:
-            for use in self.holder.uses:
-                timeline = use.timeline.last()
-                if use.writes:
-                    timeline.come_after(use.region, stream)
-                else:
-                    timeline.record(use, stream, stream.advance(), None)
-        self.holder.release()
+def _return(holder: Borrow, streams: tuple[Stream, ...]) -> None:
+    """End the borrow of a dropped export, ordered after the work on its consumer's streams."""
+    for stream in streams:
+        for use in holder.uses:
+            timeline = use.timeline.last()
+            if use.writes:
+                timeline.come_after(use.region, stream)
+            else:
+                timeline.record(use, stream, stream.advance(), None)
+    holder.release()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -25,7 +26,7 @@ from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.layout_templates import HandleTemplate
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import user_frame
-from tilewright.runtime.order.deferred import Postponed
+from tilewright.runtime.order.deferred import DeferredCall, Postponed
 from tilewright.runtime.order.failure_records import Allocation
 from tilewright.runtime.order.timeline import Borrows, Timeline
 
@@ -170,38 +171,6 @@ class Group(Timeline):
         return self.is_over
 
 
-class _Remembered:
-    """Ranges of one device that only unfinished operations use."""
-
-    __slots__ = ("groups", "many")
-
-    def __init__(self) -> None:
-        self.groups: list[Group] = []
-        self.many = MANY_LEFT
-
-    def add(self, group: Group) -> bool:
-        """Remember a range; gives whether completed ones should be dropped now."""
-        if not group.is_left and not group.count:
-            group.is_left = True
-            self.groups.append(group)
-        return len(self.groups) >= self.many
-
-    def take_out(self) -> list[Group]:
-        """Remove and give the ranges that are over, after querying the streams."""
-        for stream in {stream for group in self.groups for stream in group.pending()}:
-            stream.queue.progress()
-        over = []
-        groups, self.groups = self.groups, []
-        for group in groups:
-            if group.count or group.heir is not None or group.is_over:
-                group.is_left = False
-                over.append(group)
-            else:
-                self.groups.append(group)
-        self.many = max(MANY_LEFT, 2 * len(self.groups))
-        return over
-
-
 class _Ranges:
     """The groups in order of their addresses; they do not overlap."""
 
@@ -214,7 +183,8 @@ class _Ranges:
         if not hasattr(self, "groups"):
             self.groups: list[Group] = []
             self._lows: list[int] = []
-            self._remembered: dict[Device, _Remembered] = {}
+            self._remembered: dict[Device, list[Group]] = {}
+            self._many: dict[Device, int] = {}  # of them, from which completed ones are dropped
 
     def join(self, member: ForeignStorage, low: int, high: int, *, forgets: bool = True) -> None:
         """Give a storage the group of its range: an existing one, several merged, or a new one.
@@ -285,12 +255,28 @@ class _Ranges:
 
     def remember(self, group: Group) -> None:
         """Remember a range that only unfinished operations use."""
-        remembered = self._remembered.get(group.device)
-        if remembered is None:
-            remembered = self._remembered.setdefault(group.device, _Remembered())
-        if remembered.add(group) and not _is_recorded(group.device):
-            for one in remembered.take_out():
+        groups = self._remembered.setdefault(group.device, [])
+        if not group.is_left and not group.count:
+            group.is_left = True
+            groups.append(group)
+        is_many = len(groups) >= self._many.get(group.device, MANY_LEFT)
+        if is_many and not _is_recorded(group.device):
+            for one in self._forget_completed(group.device):
                 self.end(one)
+
+    def _forget_completed(self, device: Device) -> list[Group]:
+        """Remove and give the remembered ranges that are over, after querying the streams."""
+        groups, over, left = self._remembered[device], [], []
+        for stream in {stream for group in groups for stream in group.pending()}:
+            stream.queue.progress()
+        for group in groups:
+            if group.count or group.heir is not None or group.is_over:
+                group.is_left = False
+                over.append(group)
+            else:
+                left.append(group)
+        self._remembered[device], self._many[device] = left, max(MANY_LEFT, 2 * len(left))
+        return over
 
     def _overlapping(self, low: int, high: int) -> tuple[int, int]:
         first = last = bisect_right(self._lows, low)
@@ -353,21 +339,9 @@ class _Left:
             RANGES.end(self._final_group())
             return
         first, *others = streams
-        waiting = _Waiting(self, tuple(others))
-        first.keep(Postponed(self.group.device, waiting), self.nbytes)
+        rest = DeferredCall(partial(self.wait_for, tuple(others)))
+        first.keep(Postponed(self.group.device, rest), self.nbytes)
         first.advance()
-
-
-class _Waiting(NamedTuple):
-    """Deferred work: a dropped storage that the first of some streams has passed."""
-
-    left: _Left
-    others: tuple[Stream, ...]
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """Wait for the next stream."""
-        self.left.wait_for(self.others)
 
 
 class ArrayPlace(NamedTuple):

@@ -9,10 +9,9 @@ import numpy as np
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.interop.array import Reader, adopt
-from tilewright.runtime.interop.cuda_arrays import read_cuda_array
-from tilewright.runtime.interop.dlpack_arrays import read_exported
 from tilewright.runtime.interop.numpy_arrays import read_masked, read_numpy
 from tilewright.runtime.interop.passed import wrapped
+from tilewright.runtime.interop.protocol_arrays import read_cuda_array, read_exported
 from tilewright.runtime.interop.torch_tensors import find_torch_reader
 from tilewright.runtime.memory.partition import HostPartition, tensor_maker
 from tilewright.runtime.memory.tensor import Tensor

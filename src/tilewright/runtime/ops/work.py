@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.graphs.recording import Recordable
 from tilewright.runtime.order.access import Access, Handle
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
@@ -21,7 +20,9 @@ class DeviceWork(Protocol):
     """The work of an operation that is built once.
 
     It may also have `compile()`, which does everything that can be done before the submission. It
-    is called without the device's lock, perhaps twice, and waits for `program`, a future.
+    is called without the device's lock, perhaps twice, and waits for `program`, a future. As a node
+    of a graph, a work that can fail, or that refers to handles which may be moved away, also has
+    `repeated()`, which gives a `RepeatedWork`; it is called when all storages are allocated.
     """
 
     def enqueue(self, stream: Stream) -> None:
@@ -46,7 +47,7 @@ class LaunchWork(Protocol):
         The device's lock is held and all storages are allocated.
         """
 
-    def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
+    def work_on(self, tensors: tuple[Handle, ...], /) -> DeviceWork:
         """The work as a node of a graph."""
 
     def compile(self) -> None:
@@ -90,7 +91,7 @@ class OnceWork:
         del tensors
         self.work_on(()).enqueue(stream)
 
-    def work_on(self, tensors: tuple[Handle, ...], /) -> Recordable:
+    def work_on(self, tensors: tuple[Handle, ...], /) -> DeviceWork:
         """The work itself."""
         del tensors
         assert self._work is not None, "a built operation has its work"

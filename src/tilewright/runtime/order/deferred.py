@@ -7,13 +7,14 @@ the queue of its device, which the next build, submission or wait settles.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from operator import call
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
 
-__all__ = ["DeferredQueue", "DeferredWork", "Postponed"]
+__all__ = ["DeferredCall", "DeferredQueue", "DeferredWork", "Postponed"]
 
 
 class DeferredWork(Protocol):
@@ -25,6 +26,17 @@ class DeferredWork(Protocol):
 
     def settle(self) -> None:
         """Do the work; the device's lock is held."""
+
+
+class DeferredCall(NamedTuple):
+    """Deferred work that is a call of a function, which keeps all that it needs."""
+
+    act: Callable[[], object]
+    may_be_repeated: bool = True
+
+    def settle(self) -> None:
+        """Call the function."""
+        self.act()
 
 
 class DeferredQueue(deque[DeferredWork]):
