@@ -175,6 +175,20 @@ def test_a_replay_recorded_late_does_not_hide_a_later_launch(driver, cuda):
     assert max(point.count for point in found) == cuda.stream.issued
 
 
+def test_a_launch_with_the_use_of_a_graph_is_not_hidden_by_an_earlier_replay(bench):
+    bench.replay()
+    critical(bench.device, "looking", bench.x.storage.timeline.catch_up)
+    view = bench.x[:]  # its use is the one that the graph has just recorded
+    for _ in range(4):
+        bench.mix(bench.other, view).submit()
+        bench.replay()
+    bench.mix(bench.other, view).submit()
+    assert is_direct(bench, bench.x)
+    points = bench.x.storage.timeline.points
+    found = critical(bench.device, "looking", points, bench.x.region, writes=True)
+    assert max(point.count for point in found) == bench.device.stream.issued
+
+
 def test_graphs_that_share_a_direct_timeline_check_it(turns):
     back = turns.mix(turns.other, turns.z).graph()
     for _ in range(3):

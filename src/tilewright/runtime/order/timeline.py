@@ -250,7 +250,7 @@ class Timeline:
     def put_on_sole(self, use: Use, stream: Stream, count: int) -> None:
         """Record a use on the sole stream, whose order is that of all uses."""
         if use.stream is stream:
-            use.count = count
+            use.count = max(use.count, count)  # replays are recorded late
             return
         uses = self.uses
         use.stream, use.count, use.timeline = stream, count, self
@@ -260,7 +260,7 @@ class Timeline:
         for at in range(max(0, len(uses) - _NEAR), len(uses)):
             other = uses[at]
             is_alike = other.region is use.region and other.writes is use.writes
-            if is_alike and other.count <= count:  # replays are recorded late
+            if is_alike and other.count <= count:
                 uses[at] = use
                 other.stream = _NOWHERE
                 return
