@@ -46,8 +46,8 @@ def _check_changes(monkeypatch):
 
 
 @pytest.fixture
-def nobody_asks(monkeypatch):
-    """Other streams are not asked by the way: what is quick would ask them more seldom."""
+def streams_do_not_look(monkeypatch):
+    """Streams do not look at others in passing, which quick launches do more seldom."""
     monkeypatch.setattr(timeline, "_SELDOM", 1 << 30)
 
 
@@ -60,14 +60,14 @@ def device(device_name, monkeypatch):
 
 @pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def each_device(request, monkeypatch):
-    """The CPU, and the GPU where there is one: what must be seen on both, whatever is asked for."""
+    """The CPU, and the GPU where there is one, for tests of both: `--device` does not matter."""
     with _opened(request.param, monkeypatch) as device:
         yield device
 
 
 @pytest.fixture
 def fresh_devices(monkeypatch):
-    """Opens devices by name that nobody has used."""
+    """Opens devices by name that nothing has used."""
     _forget_devices(monkeypatch)
     opened = []
 

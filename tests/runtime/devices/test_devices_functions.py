@@ -1,4 +1,4 @@
-"""Kernels as CPU functions: what the executor is given, and how long its memory lives."""
+"""Kernels as CPU functions: arguments of the executor, and the lifetime of its memory."""
 
 from __future__ import annotations
 

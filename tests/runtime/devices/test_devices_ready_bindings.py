@@ -140,7 +140,7 @@ def until_a_graph(launch, stream):
 
 
 def taken(driver):
-    """What was asked of a driver since the last time, and how often in a row."""
+    """Calls of a driver since the last time, and how often in a row."""
     found = []
     for one in driver.log:
         if found and found[-1][0] == one:
@@ -207,7 +207,7 @@ def test_a_stream_that_becomes_busy_is_given_launches_again(driver):
 
 
 def test_a_graph_stays_with_its_stream(driver):
-    # On another one it would wait for the first, and whoever lets that go may wait for this one.
+    # On another one it would wait for the first, and the host may release that one after this.
     launch, first, second = prepared(driver), a_stream(1), a_stream(2)
     for _ in range(LAUNCHES + 2):
         launch(first, ())
@@ -278,7 +278,7 @@ def test_what_a_replay_fails_with_is_told(driver, monkeypatch):
         driver.launch_graph("executable", a_stream(1).queue.handle)
 
 
-def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
+def test_a_graph_that_cannot_be_made_is_not_missed(driver):
     launch, stream = prepared(driver), a_stream(1)
     driver.refuses = True
     for _ in range(3 * LAUNCHES):
@@ -287,7 +287,7 @@ def test_a_graph_that_cannot_be_made_is_missed_by_nobody(driver):
     assert [one for one in taken(driver) if "destroy" in one] == ["1 x destroy graph 1"]
 
 
-def test_a_graph_that_nobody_has_is_given_back_before_the_next_is_made(driver):
+def test_an_unused_graph_is_given_back_before_the_next_is_made(driver):
     launch, stream = prepared(driver), a_stream(1)
     until_a_graph(launch, stream)
     taken(driver)
@@ -385,7 +385,7 @@ def test_a_finaliser_may_make_the_same_launch_on_another_stream_meanwhile(driver
 
 
 @pytest.mark.parametrize("may_change", [False, True])
-def test_a_stream_that_nobody_has_is_not_kept(driver, may_change):
+def test_an_unused_stream_is_not_kept(driver, may_change):
     launch, first, second = prepared(driver, may_change=may_change), a_stream(1), a_stream(2)
     for stream in (first, second):
         launch(stream, ())

@@ -1,4 +1,4 @@
-"""Streams that nobody has any more are given out again, and no others."""
+"""Streams without a reference are given out again, and no others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_streams_made_in_a_loop_are_few(device):
     assert len(device.streams) <= before + 3
 
 
-def test_a_stream_that_somebody_has_stays_theirs(device):
+def test_a_stream_with_a_reference_is_not_given_out(device):
     mine = [device.new_stream() for _ in range(3)]
     assert all(device.new_stream() is not one for one in mine)
     assert len(set(map(id, mine))) == 3
@@ -43,7 +43,7 @@ def test_a_stream_that_has_something_to_do_is_not_given_out(device):
     del stream
     another = device.new_stream()
     assert id(another) != known
-    tw.fill(tw.zeros(16, device=device), 1.0).sync_on(another)  # which waits for nobody
+    tw.fill(tw.zeros(16, device=device), 1.0).sync_on(another)  # which waits for no other
     hold.release()
     np.testing.assert_array_equal(x.numpy(), np.ones(16, np.float32))
 
@@ -54,7 +54,7 @@ def test_a_stream_that_is_held_has_something_to_do(device):
     del stream
     another = device.new_stream()
     assert id(another) != known
-    tw.fill(tw.zeros(16, device=device), 1.0).sync_on(another)  # which nobody holds
+    tw.fill(tw.zeros(16, device=device), 1.0).sync_on(another)  # which is not held
     hold.release()
 
 

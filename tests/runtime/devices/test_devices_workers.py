@@ -150,7 +150,7 @@ def test_a_submission_waits_until_there_is_room(device, small):
     thread.start()
     thread.join()
     assert len(seen) == steps
-    assert max(seen) <= 8 + 4  # what one operation puts there
+    assert max(seen) <= 8 + 4  # tasks of one operation
     np.testing.assert_array_equal(z.numpy(), [steps - 1] * 4)
 
 

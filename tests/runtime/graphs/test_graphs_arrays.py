@@ -1,4 +1,4 @@
-"""Graphs on arrays of other libraries: what every replay asks and tells."""
+"""Graphs on arrays of other libraries: streams, versions and places at every replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph makes of the CUDA driver: which calls, in which order, on a GPU that is on paper."""
+"""Calls of a graph to the CUDA driver, and their order, on a GPU that is on paper."""
 
 from __future__ import annotations
 

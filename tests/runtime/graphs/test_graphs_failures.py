@@ -1,4 +1,4 @@
-"""A failure belongs to its replay, and reaches everybody who looks at what that wrote."""
+"""A failure belongs to its replay, and reaches every reader of its outputs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_the_next_whole_write_clears_it(graph):
     assert graph.behind.numpy()[1] == 2
 
 
-def test_the_next_launch_tells_what_nobody_was_told(graph, device):
+def test_the_next_launch_tells_an_untold_failure(graph, device):
     graph.ids.set(BAD)
     graph.g.launch().submit()
     graph.ids.set(GOOD)
@@ -228,7 +228,7 @@ def test_what_a_replay_leaves_for_the_next_stays_failed(device):
     hold = device.stream.hold()
     first, second = g.launch().submit(), None
     ids.set(GOOD)
-    second = g.launch().submit()  # under way before anybody knows
+    second = g.launch().submit()  # under way before the failure is known
     hold.release()
     for replay in (first, second):
         with pytest.raises(OutOfBoundsError):

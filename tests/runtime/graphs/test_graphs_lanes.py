@@ -66,7 +66,7 @@ def test_few_nodes_are_left_as_they_are():
     assert in_lanes(diamond, 2) == diamond
 
 
-def test_many_that_wait_for_nobody():
+def test_many_that_wait_for_no_other():
     found = in_lanes([()] * 100)
     assert found[:20] == [()] * 20
     assert found[20:] == [(node - 20,) for node in range(20, 100)]

@@ -1,4 +1,4 @@
-"""What a graph keeps alive, and what an update makes of it."""
+"""Memory that a graph keeps alive, and updates of its nodes."""
 
 from __future__ import annotations
 

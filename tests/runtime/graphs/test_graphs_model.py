@@ -1,7 +1,7 @@
 """Random operations, recorded and replayed, against the same operations run one by one.
 
-Everything is submitted to held streams, so that nobody knows of a failure before the end; then the
-values must be those of NumPy in program order, and a failure must be seen by whoever depends on it:
+Everything is submitted to held streams, so that no failure is known before the end; then the
+values must be those of NumPy in program order, and a failure must reach all that depends on it:
 at least where elements really come from it, and nowhere where running one by one would not say so.
 """
 
@@ -62,7 +62,7 @@ def mix(z, x=None):
 
 @dataclass
 class Truth:
-    """What NumPy says, and which elements come from a failure."""
+    """The values by NumPy, and the elements that come from a failure."""
 
     values: list = field(
         default_factory=lambda: [np.full(SIZE, n, np.float32) for n in range(TENSORS)]

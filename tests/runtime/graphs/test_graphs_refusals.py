@@ -1,4 +1,4 @@
-"""What cannot be recorded, and blocks that end badly."""
+"""Refused recordings, and blocks that end badly."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestRefusals:
                 z.numpy()
             with pytest.raises(LaunchError, match=r"put.*would run now.*End the block"):
                 put(z, 1).submit()
-            assert x.numpy()[0] == 1  # what is only read is there
+            assert x.numpy()[0] == 1  # an input has its contents
             add_one(x).sync()
         g.launch().sync()
         assert z.numpy()[0] == 2
@@ -194,7 +194,7 @@ class TestRefusals:
         shared.sync()
         assert x.numpy()[0] == 1
         with tw.graph() as g:
-            assert g.record(shared) == (x,)  # it has run: what it gave is there
+            assert g.record(shared) == (x,)  # it has run: its result is there
 
     def test_a_graph_in_a_graph(self):
         inner = add_one(tw.zeros(4)).graph()

@@ -19,7 +19,7 @@ from tilewright.runtime.interop.imports import from_dlpack
 
 
 def order(driver):
-    """What was put where, since the log was cleared."""
+    """Records, waits and launches since the log was cleared."""
     return [entry[:3] for entry in driver.calls("record", "wait", "launch")]
 
 

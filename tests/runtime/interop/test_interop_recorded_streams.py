@@ -117,17 +117,17 @@ def test_what_was_dropped_is_freed_when_the_recording_has_ended(driver, cuda, li
     assert addresses <= {address for _, _, address in driver.calls("free")}
 
 
-def test_nobody_waits_for_it(driver, cuda, library, used):
+def test_it_is_not_waited_for(driver, cuda, library, used):
     text = "and nothing can be waited for until that has ended"
     with refuse(text):
         tw.fill(used, 1).submit()
     assert used.numpy().tolist() == [1.0] * N  # two readers
     library.stream.capturing = False
-    tw.fill(used, 3).submit()  # nobody holds it
+    tw.fill(used, 3).submit()  # it is not held
     assert used.numpy().tolist() == [3.0] * N
 
 
-def test_nobody_awaits_it(driver, cuda, library, build):
+def test_it_is_not_awaited(driver, cuda, library, build):
     operation = build(library.array(at=1), tw.ones(N)).submit()
     driver.patient = True
     library.stream.capturing = True

@@ -351,7 +351,7 @@ def act(lib, streams, tensors, action):
         operation.submit()
 
 
-@pytest.mark.usefixtures("nobody_asks")
+@pytest.mark.usefixtures("streams_do_not_look")
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -1,8 +1,8 @@
 """Random torch programs whose memory is given out again at once, against vector clocks.
 
 torch's allocator is played by `torch_blocks`. Every tensor is filled by torch when it comes, so
-memory that is given out too early is seen as well as two launches that are not in order. What is
-touched is what was passed, and the addresses that a kernel gets are held against that.
+memory that is given out too early is seen as well as two launches that are not in order. A
+kernel touches the tensors that were passed, and the addresses that it gets are checked.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Program:
             assert not group.count
 
     def held(self):
-        """What operations that are built, and handles, keep."""
+        """Uses that built operations and handles keep."""
         held = [use for _, uses in self.built for use in uses] + [use for _, use, _ in self.kept]
         return [use for use in held if not use.is_elsewhere()]
 
@@ -185,7 +185,7 @@ class Program:
         try:
             operation = self.kernels[z.dtype](tw.partition(z, TILE), x, y)
         except tw.BorrowError:
-            assert may_meet, "nobody holds that"
+            assert may_meet, "no operation holds that"
             self.refused += 1
             return None
         assert not meets, "two may not be built at once"

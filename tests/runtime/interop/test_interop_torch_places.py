@@ -192,7 +192,7 @@ def test_a_new_tensor_in_a_chain_is_run_by_the_chain_alone(lib):
 
 
 def test_an_output_that_only_its_partition_has(lib):
-    """What was passed is gone when the operation is submitted; its memory is looked at instead."""
+    """The passed view is gone when the operation is submitted; its memory is looked at instead."""
     _, x, y = lib.bound()
     place = torch.zeros(SIZE)
     for _ in range(4):
@@ -202,7 +202,7 @@ def test_an_output_that_only_its_partition_has(lib):
     operation.submit()
     assert place._version == 5
     operation = lib.launch(place[:], x, y)
-    lib.finish()  # what was there is freed at once, without a GPU
+    lib.finish()  # the old memory is freed at once, without a GPU
     place.resize_(1 << 16)  # and the memory that they share is another
     with pytest.raises(tw.BorrowError, match="has been moved or resized since"):
         operation.submit()

@@ -1,7 +1,7 @@
-"""torch's allocator on a GPU that exists on paper, and what torch does there by itself.
+"""torch's allocator on a GPU that exists on paper, and torch's own work there.
 
-Memory is free for whoever asks on the stream that it was got on as soon as nobody has it, and for
-others never; what the allocator was told another stream works on is free when that is done.
+Memory without a reference is free at once on the stream that it was got on, and never on others;
+memory that the allocator was told another stream works on is free when that is done.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Block(np.ndarray):
 
 
 class Blocks:
-    """What torch's allocator does, on memory of the host."""
+    """torch's allocator, on memory of the host."""
 
     def __init__(self, monkeypatch, program):
         self.memory = np.zeros(UNIT * (UNITS + 1), np.uint8)
@@ -150,7 +150,7 @@ class Blocks:
         weakref.finalize(block, self.give_back, wanted, stream).atexit = False
         taken = range(block.ctypes.data, block.ctypes.data + block.nbytes)
         for use in self.program.held():
-            assert use.touched.isdisjoint(taken), "given out while somebody has it"
+            assert use.touched.isdisjoint(taken), "given out while it is used"
         return torch.frombuffer(block, dtype=dtype)
 
     def _is_free(self, unit, stream):

@@ -1,4 +1,4 @@
-"""Memory pools: counted, limited, and emptied of what was dropped before anybody is refused."""
+"""Memory pools: counted, limited, and emptied of dropped tensors before a refusal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_pool_serves_its_own_device(cpu):
     assert (mine.statistics().used, theirs.statistics().used) == (1024, 512)
 
 
-def test_what_was_dropped_is_freed_before_anybody_is_refused(cpu):
+def test_dropped_memory_is_freed_before_a_refusal(cpu):
     mine = Pool(cpu, limit=4096)
     hold = cpu.stream.hold()
     with pool(mine):
@@ -62,7 +62,7 @@ def test_what_was_dropped_is_freed_before_anybody_is_refused(cpu):
     assert mine.statistics() == (4096, 4096, 4096, 4096)
 
 
-def test_cycles_are_collected_before_anybody_is_refused(cpu):
+def test_cycles_are_collected_before_a_refusal(cpu):
     gc.disable()
     try:
         with pool(Pool(cpu, limit=4096)):

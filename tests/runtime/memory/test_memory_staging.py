@@ -81,7 +81,7 @@ def test_what_is_larger_than_a_piece_goes_the_drivers_way(driver, cuda, monkeypa
     assert (x.numpy() == numbers(5000)).all()
     assert seen == [("copy_in", False), ("copy_out", True), ("copy_out", False)]
     order = [entry[0] for entry in driver.calls("copy_out", "synchronize")]
-    assert order == ["copy_out", "synchronize"]  # what was before it has passed already
+    assert order == ["copy_out", "synchronize"]  # earlier work has passed already
     y = tw.from_numpy(numbers(5000, 1))
     tw.make_operation("touch", cuda, (tw.Access(y, tw.Mode.READ, "y"),), NoWork(), y).submit()
     driver.log.clear()
@@ -107,7 +107,7 @@ def test_a_piece_is_not_used_again_while_a_copy_is_under_way(driver, cuda, copy)
 
 
 def test_there_is_a_limit(driver, cuda):
-    kept = [tw.from_numpy(numbers(8, turn)) for turn in range(40)]  # and nobody uses them yet
+    kept = [tw.from_numpy(numbers(8, turn)) for turn in range(40)]  # and nothing uses them yet
     assert pinned(driver) == 1 << 16
     assert [int(x.numpy()[0]) for x in kept] == list(range(40))
 

@@ -1,4 +1,4 @@
-"""Views: what NumPy's slices, permutations, reshapes and reinterpretations are, on one storage."""
+"""Views: slices, permutations, reshapes and reinterpretations as in NumPy, on one storage."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _add_one(driver, _blocks, *parameters):
 
 
 class _LearntSizes(tuple):
-    """Sizes of parameters that the driver learns from whoever compares them."""
+    """Sizes of parameters that the driver learns from the first comparison."""
 
     __slots__ = ()
 
@@ -53,5 +53,5 @@ def one_more():
 
 
 def numbers(ahead=0):
-    """What is left of 0, 1, 2, … after so many launches."""
+    """The elements 0, 1, 2, … after so many launches."""
     return (np.arange(SIZE, dtype=np.float32) + ahead).tolist()

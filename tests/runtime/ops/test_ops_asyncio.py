@@ -115,7 +115,7 @@ def failing(z):
     )
 
 
-def test_failures_reach_whoever_awaits():
+def test_failures_reach_every_await():
     z, y = tw.zeros(1), tw.zeros(1)
 
     async def main():
@@ -152,7 +152,7 @@ def test_a_cancelled_wait_leaves_the_work_in_its_stream(device):
 
 
 def test_what_ran_out_of_time_is_awaited_again(device):
-    """A timeout ends the wait and nothing else: the result is there for whoever comes back."""
+    """A timeout ends the wait and nothing else: a later wait gets the result."""
     z = tw.zeros(1)
 
     async def main():
@@ -194,7 +194,7 @@ async def _awaited(tensor):
     return await tensor
 
 
-def test_a_loop_that_is_gone_is_nobody_to_tell(device):
+def test_a_loop_that_is_gone_is_not_told(device):
     z = tw.zeros(1)
     streams = [device.policy.next_stream() for _ in range(4)]
     holds = [stream.hold() for stream in streams]
@@ -252,7 +252,7 @@ def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
         return await work
 
     assert asyncio.run(main()) is z
-    assert driver.calls("record") == []  # it was over before anybody had to be told
+    assert driver.calls("record") == []  # it was over before a task had to be told
     driver.patient = True
 
     async def patient():
@@ -267,7 +267,7 @@ def test_on_paper_a_poller_says_when_a_gpu_has_got_there(driver, cuda):
     assert len(driver.calls("record")) == 1
 
 
-def test_on_paper_a_lost_gpu_is_told_to_whoever_awaits(driver, cuda, monkeypatch):
+def test_on_paper_a_lost_gpu_is_told_to_every_await(driver, cuda, monkeypatch):
     def lost(*_):
         raise DriverError("cuEventQuery failed with CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 
@@ -299,11 +299,11 @@ def test_on_paper_the_poller_ends_with_the_process(driver, cuda):
     assert poller.name == "tilewright poller"
     cuda.backend.end()
     assert not poller.is_alive()
-    asyncio.run(main())  # what comes late all the same is watched
+    asyncio.run(main())  # late waits are watched all the same
     cuda.backend.end()
 
 
-def test_on_paper_whoever_waits_lets_the_others_submit_first(driver, cuda):
+def test_on_paper_a_wait_lets_other_tasks_submit_first(driver, cuda):
     seen = []
 
     async def one(name):
@@ -315,7 +315,7 @@ def test_on_paper_whoever_waits_lets_the_others_submit_first(driver, cuda):
     async def main():
         tasks = [asyncio.ensure_future(one(name)) for name in ("first", "second")]
         await asyncio.sleep(0)
-        driver.patient = False  # a turn is over, and nobody has been asked for longer than that
+        driver.patient = False  # a turn is over, and no wait took longer than that
         await asyncio.gather(*tasks)
 
     driver.patient = True

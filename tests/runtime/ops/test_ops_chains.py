@@ -126,7 +126,7 @@ def test_then_wants_an_operation_and_one_of_this_device():
     elsewhere = tw.zeros(1, device="cpu:1")
     with pytest.raises(LaunchError, match="gave an operation on cpu:1, but a chain runs on one"):
         put(z, 1).then(lambda _: put(elsewhere, 1)).submit()
-    put(elsewhere, 2).sync()  # what the step gave has given its borrow back
+    put(elsewhere, 2).sync()  # the result of the step has given its borrow back
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_step_cannot_wait(device, wait, named):
         ):
             put(z, 1).map(lambda _: wait(z)).submit()
         gc.collect()
-    assert z.numpy().tolist() == [1.0]  # what was put before the step has run
+    assert z.numpy().tolist() == [1.0]  # operations before the step have run
 
 
 def test_plain_submissions_of_a_step_use_the_stream_of_the_chain(device):
@@ -293,7 +293,7 @@ def test_a_diamond_runs_its_source_once():
 # --- shared ---
 
 
-def test_a_shared_operation_gives_everyone_the_same():
+def test_a_shared_operation_gives_all_its_users_the_same():
     z = tw.zeros(1)
     shared = add_one(z).shared()
     results = [shared.sync() for _ in range(3)]
@@ -302,7 +302,7 @@ def test_a_shared_operation_gives_everyone_the_same():
     assert z.numpy().tolist() == [1.0]
 
 
-def test_a_shared_operation_raises_its_error_to_everyone():
+def test_a_shared_operation_raises_its_error_to_all_its_users():
     z = tw.zeros(1)
     shared = put(z, 1).map(lambda _: 1 / 0).shared()
     for use in (shared.sync, shared.map(lambda r: r).sync, shared.submit):
@@ -368,7 +368,7 @@ def test_schedule_takes_the_next_stream_of_a_policy(device):
     with pytest.raises(LaunchError, match="a policy needs a stream at least, not 0"):
         RoundRobin(device, 0)
 
-    class Alternating:  # whoever has `next_stream` is a policy
+    class Alternating:  # an object with `next_stream` is a policy
         def next_stream(self):
             streams.reverse()
             return streams[0]

@@ -1,4 +1,4 @@
-"""Kernels that somebody else compiled, on a GPU that is on paper: borrows, graphs, refusals."""
+"""Kernels of other compilers, on a GPU that is on paper: borrows, graphs, refusals."""
 
 from __future__ import annotations
 

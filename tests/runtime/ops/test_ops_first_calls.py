@@ -42,7 +42,7 @@ def negate(z: Mut[f32, B], x: Ref[f32, N]) -> None:
 
 
 def first(function, *arguments):
-    """What a call gives that a new thread begins with."""
+    """The result of a call that a new thread begins with."""
     made, raised = deque(), []
     hook, sys.unraisablehook = sys.unraisablehook, lambda error: raised.append(error.exc_value)
     try:
@@ -75,7 +75,7 @@ def test_a_launch(trio, before):
     assert (z.numpy() == 4.0).all()
 
 
-def test_where_a_launch_was_built_is_its_own_line_whoever_built_the_last(trio):
+def test_where_a_launch_was_built_is_its_own_line(trio):
     z, x, y = trio
     for _ in range(3):
         add(z.partition(16), x, y).sync()

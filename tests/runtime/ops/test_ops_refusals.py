@@ -1,4 +1,4 @@
-"""What handles, operations and the places they run on do not do, and what they say instead."""
+"""Refusals of handles, operations and places, and the way out that each names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_stands_for_something_of_this_process_is_not_copied(kind):
     with refuse(not_pickled, TypeError):
         pickle.dumps(made)
     if isinstance(made, tw.DeviceOp):
-        made.sync()  # as if nobody had tried
+        made.sync()  # as without the attempts
 
 
 def test_an_operation_that_was_to_be_copied_runs_once():
@@ -219,7 +219,7 @@ def test_a_replay_in_garbage_holds_no_access():
             g.launch().sync()
     finally:
         gc.enable()
-    held = g.launch()  # and what somebody has is held as ever
+    held = g.launch()  # and a replay with a reference holds as ever
     with refuse("graph replay", BorrowError):
         g.launch()
     held.close()

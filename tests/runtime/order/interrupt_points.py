@@ -20,7 +20,7 @@ _ALSO = (contextlib.__file__,)
 
 
 class Interrupt(KeyboardInterrupt):
-    """What a handler raises; asyncio hands on this one, and logs others."""
+    """The exception of a handler; asyncio hands on this one, and logs others."""
 
 
 class InterruptPoints:

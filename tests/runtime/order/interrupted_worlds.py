@@ -201,7 +201,7 @@ PROGRAMS = (
 
 # --- afterwards -----------------------------------------------------------------------------------
 
-# What those are told that read what an interrupted submission, or a kernel that was stopped, wrote.
+# Errors for readers of outputs of an interrupted submission, or of a kernel that was stopped.
 TOLD = (tw.LaunchError, tw.StoppedError)
 
 

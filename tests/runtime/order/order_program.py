@@ -204,7 +204,7 @@ class Program:
             _check_edges(g, nodes)
 
     def record_one(self, graph: tw.Graph) -> list:
-        """What the node touches, if there is one."""
+        """Uses of the node, if there is one."""
         operation, subject = self.build()
         graph.record(operation)
         return [subject]
@@ -268,7 +268,7 @@ class Program:
             stream.has_loose_ends = True
 
     def submit_in_between(self) -> None:
-        subject = self.driver.subject  # of whoever is being submitted
+        subject = self.driver.subject  # of the operation that is being submitted
         if self.roots:
             with suppress(BorrowError):  # and holds what this one would like to have
                 self.submit()

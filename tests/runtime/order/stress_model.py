@@ -1,8 +1,8 @@
-"""What a tensor must hold, and what must be refused: the truth beside the stress test's tensors.
+"""The model beside the stress test's tensors: their contents, and the refusals.
 
 A `Cell` is a tensor with its contents in NumPy, the borrows of built operations and the failures
-that nothing has overwritten. Whoever uses cells holds their locks from looking at the model to
-telling it what was done, so the model is exact at every moment; the operations themselves run
+that nothing has overwritten. A worker holds the locks of its cells from looking at the model to
+telling it of the change, so the model is exact at every moment; the operations themselves run
 whenever they like.
 """
 
@@ -50,7 +50,7 @@ def covers(one: slice, other: slice) -> bool:
 
 
 class Held(NamedTuple):
-    """What a built operation holds of a cell."""
+    """The part of a cell that a built operation holds."""
 
     part: slice
     writes: bool
@@ -66,8 +66,8 @@ class Cell:
         self.tensor = tw.from_numpy(values, device=device)
         self.held: dict[object, list[Held]] = {}  # by operation
         self.graphs = 0  # that have its memory in their nodes
-        self.wrong = np.zeros(SIZE, bool)  # comes from a failure: whoever reads it is told
-        self.doubtful: list[slice] = []  # written by a failed operation: who reads it may be told
+        self.wrong = np.zeros(SIZE, bool)  # comes from a failure: its readers are told
+        self.doubtful: list[slice] = []  # written by a failed operation: its readers may be told
 
     def view(self, part: slice) -> tw.Tensor:
         return self.tensor if part is WHOLE else self.tensor[part]
@@ -86,7 +86,7 @@ class Cell:
         return any(meet(one, part) for one in self.doubtful)
 
     def write(self, part: slice, values: Any, *, must_fail: bool, may_fail: bool) -> None:
-        self.values = self.values.copy()  # somebody may compare with the old ones still
+        self.values = self.values.copy()  # a comparison with the old ones may be under way
         self.values[part] = values
         self.wrong[part] = must_fail
         self.doubtful = [one for one in self.doubtful if not covers(part, one)]

@@ -1,4 +1,4 @@
-"""What the threads and tasks of the stress test do: random changes of cells, each one checked."""
+"""Threads and tasks of the stress test: random changes of cells, each one checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Deliberate(Exception):
 
 @dataclass
 class World:
-    """What all workers share."""
+    """State that all workers share."""
 
     devices: tuple[str, ...]
     cells: dict[str, list[Cell]]  # of several workers, by device
@@ -202,7 +202,7 @@ class Worker:
                 plan.operation = None
 
     def refused(self) -> None:
-        """What no state of the tensors makes right."""
+        """Refusals in every state of the tensors."""
         where = self.where()
         with locked([where.cell]):
             with pytest.raises(BorrowError, match="also read by it"):
@@ -232,7 +232,7 @@ class Worker:
                 self.puts(plan)
 
     def broken_chain(self) -> None:
-        """A chain whose step raises: what came before it has run, and nothing is held."""
+        """A chain whose step raises: earlier steps have run, and nothing is held."""
         step = self.step(self.own_cell)
 
         def fail(_: object) -> Any:

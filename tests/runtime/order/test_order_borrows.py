@@ -1,4 +1,4 @@
-"""Borrows: what a built operation holds, what it refuses, and when it gives it back."""
+"""Borrows of a built operation: held, refused to others, and given back."""
 
 from __future__ import annotations
 

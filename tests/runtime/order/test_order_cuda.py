@@ -1,4 +1,4 @@
-"""What reaches the CUDA driver, and in which order, on a GPU that exists on paper."""
+"""Calls to the CUDA driver, and their order, on a GPU that exists on paper."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class TestFailures:
         z = tw.zeros(8)
         z.numpy()
         calls = len(driver.log)
-        cuda.restart()  # what a forked child runs
+        cuda.restart()  # as a forked child does
         with pytest.raises(DriverError, match=r"does not survive a fork.*`spawn`"):
             z.numpy()
         with pytest.raises(DriverError, match="fork"):

@@ -37,7 +37,7 @@ def indices(*ids: int) -> tw.Tensor:
 
 @dataclass
 class Tensors:
-    """What the four operations use."""
+    """Tensors of the four operations."""
 
     x: tw.Tensor
     ids: tw.Tensor
@@ -207,7 +207,7 @@ def test_five_thousand_in_a_row_lose_none_and_leak_no_record(each_device, record
     _check_no_record_is_kept(each_device, records)
 
 
-def test_what_nobody_looks_at_is_remembered_to_the_end(each_device, records):
+def test_failures_without_an_observer_are_remembered_to_the_end(each_device, records):
     x, z, ids = tw.from_numpy(X), tw.zeros(4), indices(9)
     for _ in range(500):
         pick(z.partition(4), x, ids).submit()

@@ -1,4 +1,4 @@
-"""A failure belongs to its operation and reaches everybody who looks."""
+"""A failure belongs to its operation and reaches every observer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_observer_sees_it(device):
 
 
 def test_everything_is_waited_for_before_a_failure_is_told(device, monkeypatch):
-    """Whoever catches the failure may use what the other streams have been asked for."""
+    """Code that catches the failure may use the results of other streams."""
     put(tw.zeros(4), 1).sync()  # loaded before, which would wait for streams that are held
     first, second, told = device.new_stream(), device.new_stream(), []
     waiting, wait = threading.Event(), type(second.queue).wait
@@ -237,7 +237,7 @@ def test_a_long_chain_behind_a_failure(device):
         tensors[1].numpy()
 
 
-def test_what_nobody_saw_is_kept_for_the_end(device):
+def test_an_unseen_failure_is_kept_for_the_end(device):
     z = tw.zeros(4)
     failing(z).submit()
     device.stream.wait(device.stream.issued)

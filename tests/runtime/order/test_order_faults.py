@@ -1,4 +1,4 @@
-"""Calls of the driver that fail: the error belongs to whoever asked, and everything goes on.
+"""Calls of the driver that fail: the error belongs to the calling operation, and all goes on.
 
 On a GPU on paper each call fails once, at every place where an operation may need it. Afterwards
 nothing is held, no lock is taken, and the same operations do what they should.
@@ -71,7 +71,7 @@ def numbers():
     ("call", "error", "times"),
     [
         ("allocate", broken, 1),
-        ("allocate", no_room, 2),  # what was dropped is freed, and it is tried once more
+        ("allocate", no_room, 2),  # dropped memory is freed, and it is tried once more
         ("fill", broken, 1),
         ("copy_in", broken, 1),
         ("launch", broken, 1),
@@ -91,7 +91,7 @@ def test_a_submission_that_fails_holds_nothing(kernels, faults, call, error, tim
     assert z.numpy().tolist() == x.numpy().tolist() == list(range(8))
 
 
-def test_room_is_made_before_anybody_is_refused(driver, kernels, faults):
+def test_room_is_made_before_a_refusal(driver, kernels, faults):
     copy, _ = kernels
     x, z = numbers(), tw.zeros(8)
     faults.fail("allocate", no_room)
@@ -140,7 +140,7 @@ def test_what_a_refused_launch_may_have_written_is_not_trusted(kernels, faults):
 
 @pytest.mark.parametrize("run", [lambda op: op.sync(), lambda op: asyncio.run(_awaited(op))])
 def test_a_launch_that_fails_inside_a_chain(kernels, faults, run):
-    """What came before it has run, what comes behind it does not, and nothing is held."""
+    """Steps before it have run, steps behind it do not, and nothing is held."""
     copy, mix = kernels
     x, y, z = numbers(), tw.zeros(8), tw.zeros(8)
     reached = []

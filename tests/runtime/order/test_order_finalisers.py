@@ -1,6 +1,6 @@
-"""The collector may run anywhere: what it ends takes no lock and calls no driver.
+"""The collector may run anywhere: finalisers take no lock and call no driver.
 
-And whoever waits for a device lets the other threads of Python go on.
+A thread that waits for a device lets the other threads of Python go on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.runtime.interop.imports import from_dlpack
 
 @contextmanager
 def locked_by_another_thread(device):
-    """The device's lock is taken, as it is while somebody submits."""
+    """The device's lock is taken, as it is during a submission."""
     taken, over = threading.Event(), threading.Event()
 
     def hold():
@@ -79,8 +79,8 @@ def replayed(launch):
 
 KINDS = {
     "a tensor": lambda c: in_use(),
-    "a tensor that nobody has used": lambda c: tw.zeros(8),
-    "contents that nobody has used": lambda c: tw.from_numpy(np.ones(8, np.float32)),
+    "a tensor without a use": lambda c: tw.zeros(8),
+    "contents without a use": lambda c: tw.from_numpy(np.ones(8, np.float32)),
     "a tensor in flight": lambda c: c(in_use(), in_use()).submit() and in_use(),
     "a built operation": lambda c: c(in_use(), in_use()),
     "a submitted operation": lambda c: c(in_use(), in_use()).submit(),
@@ -102,7 +102,7 @@ def test_no_lock_and_no_driver(driver, cuda, copy, kind):
     before = len(driver.log)
     drop(things, cuda)
     assert driver.log[before:] == []
-    for _ in range(2):  # what they have left to be done
+    for _ in range(2):  # deferred work
         cuda.synchronize()
         with cuda.lock:
             cuda.empty_free_lists()
@@ -117,7 +117,7 @@ def test_a_graph_dropped_while_it_runs_goes_when_it_has_ended(driver, cuda, copy
     z, x = in_use(), in_use()
     graph = copy(z, x).graph()
     cuda.synchronize()
-    driver.patient = True  # nothing ends before somebody waits for it
+    driver.patient = True  # nothing ends before a wait for it
     graph.launch().submit()
     del graph, z, x
     with cuda.lock:
@@ -213,7 +213,7 @@ WAITS = {
 
 @pytest.mark.parametrize("way", WAITS)
 def test_a_wait_lets_other_threads_go_on(device, way):
-    """Whoever held the interpreter while it waits would wait for ever: it is released from here."""
+    """A wait that held the interpreter would last for ever: it is released from here."""
     z = tw.zeros(4)
     for turn in range(5):
         hold = device.stream.hold()

@@ -1,8 +1,8 @@
-"""What a language with ownership refuses at compile time, one test for each rule.
+"""Refusals of a language with ownership at compile time, one test for each rule.
 
 A view holds nothing, an operation on it does: from when it is built until it is submitted. After
-that conflicts are ordered instead of refused. What only lifetimes could express needs no refusal
-here, because an operation keeps what it uses.
+that conflicts are ordered instead of refused. Rules of lifetimes need no refusal
+here, because an operation keeps its tensors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_reading_an_output_while_an_operation_on_it_is_built(look):
     op = add(z.partition(16), line(), line())
     with pytest.raises(BorrowError, match="holds z for writing"):
         look(z)
-    # What a handle says about itself stays open, and so does another way to cut it.
+    # Attributes of a handle stay open, and so does another way to cut it.
     assert (z.shape, z.dtype, z.partition(32).grid) == ((64,), f32, (2,))
     assert "f32[64]" in repr(z)
     op.sync()

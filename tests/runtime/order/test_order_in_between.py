@@ -77,7 +77,7 @@ def test_a_finaliser_may_not_write_what_a_built_operation_reads(kind):
 
 @KINDS
 def test_a_call_during_the_launch_itself_is_refused(kind, monkeypatch):
-    """Whatever it does, and also on other tensors: nothing has changed behind it."""
+    """Any call, and also on other tensors: nothing has changed behind it."""
     bench = bench_of(kind)
     operation, other = bench.build(0, 1), bench.build(2, 3)
     launch, refused = bench.driver.launch, []

@@ -1,4 +1,4 @@
-"""Whatever a signal interrupts leaves all before it or all behind it, and everything usable.
+"""A call that a signal interrupts has run as a whole or not at all, and everything is usable.
 
 Each point of a program at which CPython runs handlers is tried, or some drawn from all of them:
 `INTERRUPT_POINTS=0 pytest …` tries all (`make interrupts`). Behind that, signals are really sent.
@@ -34,7 +34,7 @@ SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals here"),
     pytest.mark.filterwarnings("ignore:operation .* was never run:RuntimeWarning"),
-    # A finaliser in which a signal raises has nobody to raise to.
+    # A finaliser in which a signal raises has no caller to raise to.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -1,8 +1,8 @@
-"""Random programs that keep what they have built: whatever conflicts is refused, and nothing else.
+"""Random programs that keep built operations: conflicts are refused, and nothing else is.
 
-Operations, zips and replays are built now and submitted later, or closed, on any stream. What is
-built in between is refused if and only if it conflicts with one of them, and what runs is held to
-vector clocks. So whoever tells of a built operation late still tells of it in time.
+Operations, zips and replays are built now and submitted later, or closed, on any stream. An
+operation built in between is refused if and only if it conflicts with one of them, and all that
+run are checked with vector clocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.errors import BorrowError
 
 pytestmark = pytest.mark.usefixtures("no_tileiras")
 
-# What was built, if it was not refused, and for each launch in it what that touches.
+# The operation, if it was not refused, and the uses of each launch in it.
 Attempt = tuple[tw.DeviceOp | None, list[list[tuple[tw.Tensor, bool]]]]
 
 
@@ -31,7 +31,7 @@ def _conflict(use: tuple[tw.Tensor, bool], other: tuple[tw.Tensor, bool]) -> boo
 
 
 class InTurns:
-    """What the launches of a zip touch: whoever asks next gets that of the next one."""
+    """Uses of the launches of a zip, one launch for each iteration."""
 
     def __init__(self, *subjects: list) -> None:
         self.left = deque(subjects)
@@ -60,7 +60,7 @@ class Keeper(Launches):
         super().let_go()
 
     def is_held(self, subject: list) -> bool:
-        """Whether somebody holds what an operation would like to have."""
+        """Whether a kept operation conflicts with these uses."""
         held = [use for _, subjects in self.kept for one in subjects for use in one]
         return any(_conflict(use, other) for use in subject for other in held)
 
@@ -75,7 +75,7 @@ class Keeper(Launches):
             return None, []
         if is_held:
             made.close()
-        assert not is_held, "built though somebody holds what it uses"
+        assert not is_held, "built though another holds what it uses"
         return made, [subject]
 
     def attempt_launch(self, handles: tuple[tw.Tensor, ...]) -> Attempt:
@@ -202,7 +202,7 @@ def test_a_launch_that_was_not_told_of_would_show(seed, monkeypatch):
     monkeypatch.setattr(Keeper, "check", lambda _: None)  # which sees it sooner
     program = Keeper(seed)
     try:
-        with pytest.raises(AssertionError, match="built though somebody holds"):
+        with pytest.raises(AssertionError, match="built though another holds"):
             program.run(EACH * 20)
     finally:
         program.let_go()

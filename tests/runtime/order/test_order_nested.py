@@ -31,7 +31,7 @@ RULES = ("this is a step of", "a graph is being recorded already", "would run no
 
 
 class InTurn:
-    """What each of several launches touches, as their turn comes."""
+    """Uses of several launches, as their turn comes."""
 
     def __init__(self, subjects: Iterable[list]) -> None:
         self._left = iter(subjects)

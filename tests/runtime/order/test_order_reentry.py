@@ -144,7 +144,7 @@ def nest(w, call):
             w.added[added] += 1
 
 
-# --- calls that are interrupted: what they add to z, and in whose middle others come --------------
+# --- interrupted calls: their additions to z, and the operations in whose middle others come ------
 
 
 def build(w):

@@ -73,7 +73,7 @@ def test_h3_dropping_an_operation_does_not_end_its_work(device):
 
 
 def test_h3_cancelling_a_wait_does_not_end_its_work(device):
-    """H3 again: nobody but the stream knows of the work and of what it reads."""
+    """H3 again: the stream alone knows of the work and of its inputs."""
     z = ones()
     holds = [device.policy.next_stream().hold() for _ in range(4)]
 
@@ -159,7 +159,7 @@ def test_h7_a_result_is_ready_for_every_stream(device):
 def test_h8_a_failed_submission_leaves_nothing_locked(monkeypatch):
     """H8: a lock stayed taken when a launch failed."""
     z, x = ones(), ones()
-    operation = add(z.partition(8), x, x)  # which nobody has launched before
+    operation = add(z.partition(8), x, x)  # which was never launched before
     with monkeypatch.context() as patched:
         patched.setattr(KernelWork, "enqueue", lambda self, stream: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -169,7 +169,7 @@ def test_h8_a_failed_submission_leaves_nothing_locked(monkeypatch):
 
 
 def test_h9_random_numbers_are_ordered_like_any_other(device):
-    """H9: they were made on a stream that nobody waited for."""
+    """H9: they were made on a stream without a wait for it."""
     x, z = tw.rand((16,), f32, seed=1), ones()
     add(z.partition(4), x, x).submit(device.new_stream())
     assert (z.numpy() == 2 * tw.rand((16,), f32, seed=1).numpy()).all()

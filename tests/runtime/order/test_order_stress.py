@@ -2,7 +2,7 @@
 
 Eight threads and three event loops make random changes on tensors of their own and on shared ones.
 `make stress` makes many more, with another seed each time. A failure names the seed, the worker and
-the change; what the worker drew is the same again, how the threads met is not.
+the change; a worker draws the same again, and the threads meet otherwise.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_everything_at_once(devices, record_property):
     _collect_earlier()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", tw.ExtentWarning)  # what kernels compute is not the matter
+        warnings.simplefilter("ignore", tw.ExtentWarning)  # about values of kernels
         crew = Crew(world)
         crew.run()
         for cell in (cell for some in cells.values() for cell in some):
@@ -142,7 +142,7 @@ def _collect_earlier() -> None:
 
 
 def _settle(device: tw.Device) -> None:
-    """Wait for everything, and hear of failures that nobody has asked for."""
+    """Wait for everything, and hear of failures that were not told yet."""
     for _ in range(5):
         for _ in range(100_000):
             try:
@@ -155,7 +155,7 @@ def _settle(device: tw.Device) -> None:
 
 
 def _state(device: tw.Device) -> dict[str, object]:
-    """What a device holds for somebody."""
+    """State that a device holds."""
     free = device.backend._records._free
     taken = [device.new_record() for _ in range(free.qsize())]
     missing = len(taken) % _chunk(device)

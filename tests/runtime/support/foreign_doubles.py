@@ -1,4 +1,4 @@
-"""Another library on a GPU that exists on paper: what CuPy is to us."""
+"""Another library on a GPU that exists on paper, like CuPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 8
 
 
 class Library:
-    """What CuPy is to us: a current stream, and arrays that know it."""
+    """A library with a current stream, and arrays that know it, like CuPy."""
 
     def __init__(self, driver, base=0x5000_0000_0000):
         self.driver = driver

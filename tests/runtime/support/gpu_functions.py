@@ -1,9 +1,9 @@
 """NumPy functions as work on a stream of a real GPU, so that the tests of the host run there, too.
 
-What a function uses is copied to pinned memory behind the work before it, the driver calls the
-function in its place on the stream, and what it has written is copied back. Elements are copied one
+Inputs of a function are copied to pinned memory behind the work before it, the driver calls the
+function in its place on the stream, and its outputs are copied back. Elements are copied one
 run at a time: a neighbour in the same storage may be written on another stream meanwhile. A node of
-a CUDA graph is no function: what the graphs of tests consist of has a form of its own here.
+a CUDA graph is no function: nodes of the tests' graphs have a form of their own here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _entry() -> Any:
 
 
 class Node:
-    """Work as a node of a graph: what it puts on a queue."""
+    """Work as a node of a graph: its call on a queue."""
 
     def __init__(self, kind: str, enqueue: Callable[[Any], None]) -> None:
         self.kind = kind
@@ -146,7 +146,7 @@ class GpuWork:
             self.raised.append(error)
 
     def failure(self) -> BaseException | None:
-        """What the function has raised."""
+        """The exception of the function."""
         return self.raised[0] if self.raised else None
 
 

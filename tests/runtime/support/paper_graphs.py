@@ -92,7 +92,7 @@ class PaperGraphs:
 
     def launch_graph(self, executable: dict, stream: Any) -> None:
         self.log.append(("launch_graph", stream, len(executable)))
-        tasks = dict(executable)  # what is set later is for later launches
+        tasks = dict(executable)  # later parameters are for later launches
         self._put(stream, "launch_graph", lambda: self._run_graph(executable, tasks))
 
     def _run_graph(self, executable: dict, tasks: dict) -> None:

@@ -1,7 +1,7 @@
 """Work that tests can see and stop: NumPy functions as operations, and a GPU that exists on paper.
 
-`RecordingDriver` keeps a log of every driver call and runs what was put on its streams only when
-somebody waits, or when a test says `step`, in any order that events allow; memory that is touched
+`RecordingDriver` keeps a log of every driver call and runs tasks of its streams only during a
+wait, or when a test says `step`, in any order that events allow; memory that is touched
 after it was freed on its stream is an error.
 """
 
@@ -142,7 +142,7 @@ class RecordingDriver(PaperGraphs):
     def calls(self, *names: str) -> list[tuple]:
         return [entry for entry in self.log if entry[0] in names]
 
-    # What the device does.
+    # The device.
 
     def _put(self, stream: _PaperStream, name: str, task=None, after=None) -> None:
         stream.tasks.append((name, task, after))

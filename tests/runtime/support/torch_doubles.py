@@ -24,7 +24,7 @@ SIZE = 16
 
 
 class LearntSizes(tuple):
-    """Sizes of parameters that the driver learns from whoever compares them."""
+    """Sizes of parameters that the driver learns from the first comparison."""
 
     def __ne__(self, other):
         self.driver.kernels[self.kernel] = (other, add_floats)

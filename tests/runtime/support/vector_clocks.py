@@ -35,7 +35,7 @@ class Touch(NamedTuple):
 
 
 def touch(tensor, *, writes):
-    """What using a tensor touches; its bytes are allocated."""
+    """The elements of a tensor as a use; its bytes are allocated."""
     reach = np.zeros(tensor.shape, np.int64) + tensor.offset
     for axis, (extent, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True)):
         steps = np.arange(extent) * stride
@@ -60,12 +60,12 @@ class Act:
 
 class _Wait(NamedTuple):
     source: object
-    known: Clock  # what came before without it
+    known: Clock  # the clock before, without it
 
 
 @dataclass
 class _Memory:
-    """Who touched each element of a storage last: everybody before them comes before them."""
+    """The last accesses of each element of a storage: all earlier ones come before them."""
 
     writers: dict[int, Act] = field(default_factory=dict)
     readers: defaultdict[int, dict[object, Act]] = field(default_factory=lambda: defaultdict(dict))
@@ -100,15 +100,15 @@ class ClockedDriver(RecordingDriver):
         self.naive_waits = 0  # one for each other stream with earlier work in conflict
         self.problems: list[str] = []
         self._clocks: defaultdict[object, Clock] = defaultdict(Clock)
-        self._host = Clock()  # what has completed, as whoever puts everything together can tell
-        self._seen = Clock()  # what the driver has said so itself
+        self._host = Clock()  # completed work, by all that is known
+        self._seen = Clock()  # completed work, by answers of the driver
         self._events: dict[int, Clock] = {}
         self._pending: defaultdict[object, list[_Wait]] = defaultdict(list)
         self._memories: defaultdict[int, _Memory] = defaultdict(_Memory)
         self._sizes: dict[int, int] = {}
         self._address = 0
 
-    # What orders.
+    # Calls that order.
 
     def record_event(self, event, stream):
         super().record_event(event, stream)
@@ -137,12 +137,12 @@ class ClockedDriver(RecordingDriver):
         return has_passed
 
     def _see(self, stream, clock=None):
-        """What has completed there: all of it, if no earlier point is given."""
+        """Note completed work there: all of it, if no earlier point is given."""
         reached = self._clocks[stream] if clock is None else clock
         self._host |= reached
         self._seen[stream] = max(self._seen[stream], reached[stream])
 
-    # What is ordered.
+    # Calls that are ordered.
 
     def allocate(self, nbytes, pool, stream):
         self._address = self._next
