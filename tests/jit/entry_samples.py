@@ -101,5 +101,5 @@ def _of(kernel: tw.Kernel, binding: Binding) -> list[Sample]:
             kernel.source, kernel.signature, specialization, kernel.options, placement
         )
         functions = (kernel.source.plain(), *made.captures.helpers())
-        found.append(Sample(made.facts, request, functions, LaunchEnvironment(binding)))
+        found.append(Sample(made.facts, request, functions, binding.environment))
     return found

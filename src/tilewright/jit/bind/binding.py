@@ -27,6 +27,7 @@ from tilewright.frontend.signature.signature import (
 )
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.given import shown
+from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.bind.inferred import INFERRED
 from tilewright.jit.bind.scalars import Unfit, constant_of, described, number_of
 from tilewright.lang.hints import KernelHints
@@ -66,6 +67,11 @@ class Binding:
         """The device of the launch: that of its tensors; without tensors the current one."""
         tensor = next(iter(self.tensors.values()), None)
         return current_device() if tensor is None else tensor.device
+
+    @property
+    def environment(self) -> LaunchEnvironment:
+        """The launch terms of the call, once it has a grid."""
+        return LaunchEnvironment(self.tensors, self.scalars, self.grid, self.blocks)
 
     def dtype(self, declared: type[DType]) -> type[DType]:
         """Resolve a declared dtype, which may be a placeholder."""

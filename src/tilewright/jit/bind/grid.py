@@ -6,7 +6,7 @@ must agree. Without such an output the grid comes from the call, or from the wal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import zip_longest
 from math import prod
 from typing import Any
@@ -40,7 +40,8 @@ def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
 
 def choose_grid(binding: Binding, given: Extents | None) -> None:
     """Choose the grid and the block numbering; `given` is the grid of the call, if it has one."""
-    exact = {name: part.grid for name, part in _pieces(binding) if not part.is_prefix}
+    cut = {param.name: binding.partitions[param.name] for param in binding.signature.mut_outputs}
+    exact = {name: part.grid for name, part in cut.items() if not part.is_prefix}
     if exact:
         binding.grid = _common_grid(binding, exact, given)
         order = binding.partitions[next(iter(exact))].order
@@ -50,7 +51,9 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
     else:
         binding.grid = (_walking_blocks(binding),)
     binding.blocks = prod(binding.grid)
-    _check_prefixes(binding)
+    for name, part in cut.items():
+        if part.is_prefix:
+            _check_prefix(binding, name, part)
     _check_number(binding, exact)
     _check_walks(binding, exact)
 
@@ -86,11 +89,6 @@ def common_grid(partitions: Iterable[HostPartition]) -> Extents | None:
     return None if found is None or prod(found) > MAX_BLOCKS else found
 
 
-def _pieces(binding: Binding) -> Iterator[tuple[str, HostPartition]]:
-    for param in binding.signature.mut_outputs:
-        yield param.name, binding.partitions[param.name]
-
-
 # --- outputs with one piece for each block --------------------------------------------------------
 
 
@@ -121,19 +119,16 @@ def _are_equal(left: Extents, right: Extents) -> bool:
 # --- outputs with at least one piece for each block -----------------------------------------------
 
 
-def _check_prefixes(binding: Binding) -> None:
+def _check_prefix(binding: Binding, name: str, part: HostPartition) -> None:
     """Refuse a grid with more blocks than an output with `prefix=True` has pieces."""
-    for name, part in _pieces(binding):
-        if not part.is_prefix:
-            continue
-        pairs = zip_longest(part.grid, binding.grid, fillvalue=1)
-        for axis, (pieces, blocks) in enumerate(pairs):
-            if blocks > pieces:
-                raise binding.refused(
-                    name,
-                    f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
-                    f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
-                )
+    pairs = zip_longest(part.grid, binding.grid, fillvalue=1)
+    for axis, (pieces, blocks) in enumerate(pairs):
+        if blocks > pieces:
+            raise binding.refused(
+                name,
+                f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
+                f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
+            )
 
 
 # --- walked outputs -------------------------------------------------------------------------------

@@ -29,21 +29,17 @@ INFERRED = Inferred()
 
 def inferable(signature: Signature, call: inspect.Signature) -> Mapping[str, tuple[str, int]]:
     """The constants that can be inferred, each with the parameter and axis of its extent."""
+    keywords = (call.parameters[param.name] for param in signature.constants if param.type is int)
     left_out = {
-        param.name
-        for param in signature.constants
-        if param.type is int and _is_open(call.parameters[param.name])
+        one.name
+        for one in keywords
+        if one.kind is one.KEYWORD_ONLY and one.default in (one.empty, INFERRED)
     }
     found: dict[str, tuple[str, int]] = {}
     for param, axis, dim in signature.named_axes():
         if isinstance(dim, str) and dim in left_out:
             found.setdefault(dim, (param.name, axis))
     return found
-
-
-def _is_open(parameter: inspect.Parameter) -> bool:
-    is_left = parameter.default in (parameter.empty, INFERRED)
-    return parameter.kind is parameter.KEYWORD_ONLY and is_left
 
 
 def with_inferred(signature: Signature, call: inspect.Signature) -> inspect.Signature:

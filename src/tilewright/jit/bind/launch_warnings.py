@@ -8,7 +8,6 @@ from tilewright.errors import ExtentWarning, PaddingWarning
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.source.capture import SourceFunction
 from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.compile.compiled import LaunchFacts
 
 __all__ = ["ExtentTeller", "warn_of_padding"]
@@ -60,7 +59,7 @@ def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
     """
     if not facts.padded or binding.blocks == 0:
         return False
-    environment = LaunchEnvironment(binding)
+    environment = binding.environment
     noticed = [note for note in facts.padded if note.is_noticed(environment)]
     for note in noticed:
         span = note.location.span

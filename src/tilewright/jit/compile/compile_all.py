@@ -24,6 +24,8 @@ __all__ = ["CompileProgress", "Finished", "Start", "compile_all", "each_finished
 Call = DeviceOp[Any] | Callable[[], DeviceOp[Any]]
 # Starts one compilation: runs the front end and returns the tasks of the assembler.
 Start = Callable[[], Iterable[Future[Any]]]
+# The compilations in progress: when each was started, and its tasks.
+_UnderWay = dict[str, tuple[float, tuple[Future[Any], ...]]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def each_finished(
     Outcomes are yielded between two starts as well. At most `at_once` compilations are in progress,
     and after `until`, by `time.monotonic()`, none is started or awaited.
     """
-    under_way: dict[str, _Begun] = {}
+    under_way: _UnderWay = {}
     for name, start in starts:
         while at_once is not None and len(under_way) >= at_once and time.monotonic() < until:
             _wait_for_one(under_way, until)
@@ -87,7 +89,7 @@ def each_finished(
             return
         began = time.perf_counter()
         try:
-            under_way[name] = _Begun(began, tuple(start()))
+            under_way[name] = (began, tuple(start()))
         except Exception as error:  # noqa: BLE001 (the outcome of this compilation alone)
             yield Finished(name, error, time.perf_counter() - began)
         yield from _ready(under_way)
@@ -96,30 +98,19 @@ def each_finished(
         yield from _ready(under_way)
 
 
-@dataclass(frozen=True)
-class _Begun:
-    began: float
-    parts: tuple[Future[Any], ...]
-
-    def left(self) -> list[Future[Any]]:
-        return [part for part in self.parts if not part.done()]
-
-    def error(self) -> Exception | None:
-        raised = (part.exception() for part in self.parts)
-        return next((error for error in raised if isinstance(error, Exception)), None)
-
-
-def _wait_for_one(under_way: dict[str, _Begun], until: float) -> None:
-    left = [part for begun in under_way.values() for part in begun.left()]
+def _wait_for_one(under_way: _UnderWay, until: float) -> None:
+    left = [part for _, parts in under_way.values() for part in parts if not part.done()]
     wait(left, None if math.isinf(until) else until - time.monotonic(), FIRST_COMPLETED)
 
 
-def _ready(under_way: dict[str, _Begun]) -> Iterator[Finished]:
+def _ready(under_way: _UnderWay) -> Iterator[Finished]:
     """Remove the finished compilations from those in progress, and return their outcomes."""
-    for name, begun in list(under_way.items()):
-        if not begun.left():
+    for name, (began, parts) in list(under_way.items()):
+        if all(part.done() for part in parts):
             del under_way[name]
-            yield Finished(name, begun.error(), time.perf_counter() - begun.began)
+            raised = (part.exception() for part in parts)
+            error = next((one for one in raised if isinstance(one, Exception)), None)
+            yield Finished(name, error, time.perf_counter() - began)
 
 
 def _begin(call: Call) -> tuple[Future[Any], ...]:

@@ -17,7 +17,6 @@ from tilewright.dtypes import AnyDType
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import GroupParam, ScalarParam, Signature
 from tilewright.jit.bind.binding import Binding, bind_arguments
-from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.bind.launch import check_devices
 from tilewright.jit.compile.compiled import LaunchFacts
 from tilewright.jit.compile.executable import Executable
@@ -41,7 +40,7 @@ def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
     Raises `LaunchError` for a failed check. False means that only guarded checks failed: the launch
     needs the variant with these checks in the kernel. Without blocks only requirements are checked.
     """
-    environment = LaunchEnvironment(binding)
+    environment = binding.environment
     asked = [check for check in facts.launch_checks if binding.blocks or not check.needs_blocks]
     failed = [check for check in asked if not check.holds(environment)]
     for check in failed:
@@ -52,7 +51,7 @@ def check_launch(facts: LaunchFacts, binding: Binding) -> bool:
 
 def refuse_guarded(facts: LaunchFacts, binding: Binding) -> LaunchError:
     """Refuse a launch that needs a check in a kernel with `deny_checks`."""
-    environment = LaunchEnvironment(binding)
+    environment = binding.environment
     check = next(c for c in facts.launch_checks if not c.holds(environment))
     return LaunchError(
         f"kernel `{facts.name}` allows no checks inside (deny_checks), and this launch would "

@@ -21,7 +21,7 @@ from tilewright.ir.launch_terms import (
     ScalarArgument,
 )
 from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.environment import LaunchEnvironment, launch_number
+from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.bind.scalars import Unfit, number_of
 from tilewright.jit.compile.compiled import LaunchFacts
 from tilewright.jit.compile.executable import Executable
@@ -44,15 +44,6 @@ __all__ = ["BoundLaunch", "Number", "Plan", "PlanLaunch", "make_plan"]
 # An argument of a kernel function.
 Number = int | float
 _ADDRESSES = (BaseAddress, PointerArgument)
-
-
-class _Known(NamedTuple):
-    """The values of a launch, as launch checks read them."""
-
-    tensors: dict[str, Tensor]
-    scalars: dict[str, Number]
-    grid: tuple[int, ...]
-    blocks: int
 
 
 class Plan(NamedTuple):
@@ -102,8 +93,8 @@ class Plan(NamedTuple):
     ) -> bool:
         """Whether launch checks hold for these tensors, scalars and grid."""
         scalars = dict(zip(self.scalar_names, numbers, strict=False))
-        known = _Known(dict(zip(self.names, tensors, strict=True)), scalars, grid, blocks)
-        environment = LaunchEnvironment(known)
+        named = dict(zip(self.names, tensors, strict=True))
+        environment = LaunchEnvironment(named, scalars, grid, blocks)
         return all(check.holds(environment) for check in checks)
 
     def arguments(
@@ -132,7 +123,7 @@ def make_plan(
     roles: tuple[Role, ...],
 ) -> Plan:
     """The plan of a bound and checked call."""
-    facts = executable.facts
+    facts, environment = executable.facts, binding.environment
     tensors = {name: number for number, name in enumerate(binding.tensors)}
     scalars = {param.name: number for number, param in enumerate(binding.signature.scalars)}
     template: list[Number | None] = []
@@ -144,7 +135,7 @@ def make_plan(
         elif isinstance(term, ScalarArgument):
             places.append((position, scalars[term.param]))
         is_open = isinstance(term, (*_ADDRESSES, ScalarArgument, RecordAddress))
-        template.append(None if is_open else launch_number(binding, term))
+        template.append(None if is_open else environment[term])
     return Plan(
         label=facts.name,
         device=binding.device,
