@@ -54,10 +54,9 @@ def fingerprint(value: Any) -> str:
         return digest("enum", _class_text(value), *(name for name, _ in members), *values)
     if isinstance(value, np.generic):
         return digest("number", value.dtype.name, value.tobytes())
-    for kind, text in _TEXTS:
-        if type(value) is kind:
-            return text(value)
-    raise Unknown(type(value).__name__)
+    if type(value) not in _TEXTS:
+        raise Unknown(type(value).__name__)
+    return _TEXTS[type(value)](value)
 
 
 def _class_text(kind: type) -> str:
@@ -85,20 +84,20 @@ def _constant(value: Any) -> str:
     return fingerprint(value)
 
 
-_TEXTS: tuple[tuple[type, Callable[[Any], str]], ...] = (
-    (bool, lambda value: f"bool {value}"),
-    (int, lambda value: f"int {value}"),
-    (float, lambda value: f"float {value.hex()}"),
-    (str, lambda value: f"str {value}"),
-    (type(None), lambda _: "None"),
-    (CodeType, _code),
-    (FunctionType, lambda _: "function"),  # code and defaults are captures of their own
-    (partial, lambda _: "partial"),  # its function and arguments likewise
-    (ModuleType, lambda value: f"module {value.__name__}"),
-    (Builtin, lambda value: f"builtin {value.name}"),
-    (type, lambda value: f"type {_class_text(value)}"),
-    (type(len), lambda value: f"built in {value.__module__}.{value.__qualname__}"),
-)
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    bool: lambda value: f"bool {value}",
+    int: lambda value: f"int {value}",
+    float: lambda value: f"float {value.hex()}",
+    str: lambda value: f"str {value}",
+    type(None): lambda _: "None",
+    CodeType: _code,
+    FunctionType: lambda _: "function",  # code and defaults are captures of their own
+    partial: lambda _: "partial",  # its function and arguments likewise
+    ModuleType: lambda value: f"module {value.__name__}",
+    Builtin: lambda value: f"builtin {value.name}",
+    type: lambda value: f"type {_class_text(value)}",
+    type(len): lambda value: f"built in {value.__module__}.{value.__qualname__}",
+}
 
 
 def package_signature() -> str:

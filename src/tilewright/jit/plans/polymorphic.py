@@ -129,15 +129,21 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
 
     rules = [*rules_for_extents(signature, constants, text_of)]
     rules += [note.as_python(text_of) for note in plan.facts.padded]  # else it warns
-    slow: list[LaunchCheck] = []
+    others: list[LaunchCheck] = []
     for check in plan.facts.launch_checks:
         if check in plan.checks:
             continue  # evaluated for every call, with its scalars
         text = check.as_python(text_of)
         if text is None:
-            slow.append(check)
+            others.append(check)
         else:
             rules.append(text)
+    if others:
+        rules.append("others_hold(tensors, grid, blocks)")
+
+    def others_hold(tensors: tuple[Tensor, ...], grid: tuple[int, ...], blocks: int) -> bool:
+        return plan.all_hold(tuple(others), tensors, (), grid, blocks)
+
     passed = "".join(f"{_passed(one.term, text_of)}, " for one in plan.facts.arguments)
     shapes = "".join(
         f"    s{n}, d{n} = tensors[{n}].shape, tensors[{n}].strides\n" for n in numbers.values()
@@ -146,16 +152,7 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
     text = (
         f"def fit(tensors, grid, blocks):\n{shapes}    if {condition}:\n        return ({passed})\n"
     )
-    quick: Fit = define(text, "how a launch fits", {})["fit"]
-    if not slow:
-        return quick
-
-    def fit(
-        tensors: tuple[Tensor, ...], grid: tuple[int, ...], blocks: int
-    ) -> tuple[Number | None, ...] | None:
-        holds = plan.all_hold(tuple(slow), tensors, (), grid, blocks)
-        return quick(tensors, grid, blocks) if holds else None
-
+    fit: Fit = define(text, "how a launch fits", {"others_hold": others_hold})["fit"]
     return fit
 
 

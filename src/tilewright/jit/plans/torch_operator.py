@@ -286,11 +286,10 @@ def _scalar_type(param: ScalarParam) -> str:
 
 
 def _const_type(param: ConstParam) -> str:
-    if param.type is DType:
-        raise LaunchError(f"`{param.name}` is a dtype, which torch has no type of ours for")
     known = {int: "SymInt", bool: "bool", float: "float", str: "str"}
     if param.type not in known:
         what = "an enum" if issubclass(param.type, Enum) else "a function"
+        what = "a dtype" if param.type is DType else what
         raise LaunchError(f"`{param.name}` is {what}, which torch has no type of ours for")
     return known[param.type]
 
