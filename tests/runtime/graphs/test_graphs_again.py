@@ -149,6 +149,25 @@ def test_a_replay_on_another_stream_waits_for_launches_that_it_was_not_told_of(t
     assert turns.z.numpy()[0] == turns.value
 
 
+def test_a_replay_on_another_stream_waits_for_a_launch_behind_the_last_replay(bench):
+    """Handles of one region and a graph share a use: a replay recorded late leaves the launch."""
+    wide, here, other = tw.zeros(16), bench.device.stream, bench.device.new_stream()
+    graph = bench.mix(wide[:8], bench.x).graph()
+    for _ in range(2):
+        graph.launch().submit()
+    wide.wait()  # which records the replay
+    for _ in range(3):
+        bench.mix(wide[:8], bench.x).submit()
+        graph.launch().submit()
+    here.sync()
+    hold = here.hold()
+    bench.mix(wide[:8], bench.x).submit()
+    bench.driver.log.clear()
+    graph.launch().submit(other)
+    assert bench.driver.calls("wait") == [("wait", other.queue.handle, here.queue.handle)]
+    hold.release()
+
+
 def test_a_launch_elsewhere_waits_for_replays_and_launches(turns):
     hold = turns.device.stream.hold()
     turns.replay()

@@ -234,6 +234,8 @@ class Timeline:
         if outcome is None and self.stream is stream:
             self.put_on_sole(use, stream, count)
             return
+        if use.stream is stream:
+            count = max(use.count, count)  # replays are recorded late
         kept = self._superseded(use, stream, count)
         listed = {id(other) for other in kept}
         dropped = [other for other in self.uses if id(other) not in listed]
