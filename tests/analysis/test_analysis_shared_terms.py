@@ -11,8 +11,8 @@ from tilewright.analysis.intervals import Interval
 from tilewright.analysis.terms import Linear, Origin, TermIntervals, Variable, number
 from tilewright.check.corners import is_exact
 from tilewright.check.launch import IndexInRange
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import ScalarArgument
-from tilewright.ir.ops.internal import CheckSite
 
 STEPS = 36  # a term is followed up to a height of 40
 MANY = 300

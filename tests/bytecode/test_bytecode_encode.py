@@ -11,11 +11,12 @@ from tilewright.bytecode import encode, required_version
 from tilewright.dtypes import Element
 from tilewright.errors import CompileError, InternalError
 from tilewright.ir.attributes import FloatIdentity, TargetHints
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Assert, Return, Yield
 from tilewright.ir.ops.elementwise import AbsI, AddI, FToI, MaxF
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite
+from tilewright.ir.ops.internal import BoundsCheck
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.reduction import Reduce
 from tilewright.ir.types import scalar

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tilewright.dtypes import Element, i32
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.builder import Builder
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Extent, LaunchTerm, ScalarArgument, TileCount
 from tilewright.ir.op import Block, Op, Value
@@ -31,7 +32,6 @@ from tilewright.ir.ops.elementwise import (
 from tilewright.ir.ops.internal import (
     BlockIndex,
     BoundsCheck,
-    CheckSite,
     DivisorCheck,
     FloorDiv,
     FloorMod,

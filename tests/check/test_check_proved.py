@@ -9,11 +9,12 @@ from settling import TOP, launch, only_proved, outcomes, settle, tied_gemm
 from tilewright.check.ledger import Counts, Rung
 from tilewright.dtypes import Element, i64, u32
 from tilewright.ir.attributes import Predicate, Signedness
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import Extent
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.control import Break, Continue, For, Return
 from tilewright.ir.ops.elementwise import AndI, CmpI, ExtI, TruncI, XOrI
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite
+from tilewright.ir.ops.internal import BoundsCheck
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import scalar
 

@@ -13,7 +13,7 @@ from tilewright.check.violations import (
     RequireNotLaunchKnown,
     ZeroDivisor,
 )
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.check_sites import CheckSite
 
 
 def test_constant_past_the_end():

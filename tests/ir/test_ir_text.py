@@ -10,6 +10,7 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode import encode
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Bounded, IntIdentity
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops import control as c
@@ -17,7 +18,7 @@ from tilewright.ir.ops import elementwise as e
 from tilewright.ir.ops import memory as m
 from tilewright.ir.ops import reduction as r
 from tilewright.ir.ops import shape as s
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite, FloorMod, Walk
+from tilewright.ir.ops.internal import BoundsCheck, FloorMod, Walk
 from tilewright.ir.text import function_text, least_length, module_text
 from tilewright.ir.text.assembly import FieldSlot, Literal, OptionalGroup, parse_assembly
 from tilewright.ir.text.numbers import number_text, quoted, symbol_text

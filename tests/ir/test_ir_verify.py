@@ -12,12 +12,13 @@ from tilewright.bytecode import encode
 from tilewright.dtypes import Element
 from tilewright.errors import InternalError
 from tilewright.ir.attributes import Predicate
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.function import EntryHints, Function, Module
 from tilewright.ir.op import Block, Op
 from tilewright.ir.ops import control as c
 from tilewright.ir.ops import elementwise as e
 from tilewright.ir.ops import shape as s
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite
+from tilewright.ir.ops.internal import BoundsCheck
 from tilewright.ir.types import (
     TileType,
     scalar,

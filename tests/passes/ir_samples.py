@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from tilewright.dtypes import Element
 from tilewright.ir.arguments import Argument
 from tilewright.ir.builder import Builder
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import (
     BaseAddress,
@@ -18,7 +19,7 @@ from tilewright.ir.launch_terms import (
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.elementwise import AddI
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite, LaunchValue, Walk
+from tilewright.ir.ops.internal import BoundsCheck, LaunchValue, Walk
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, MakeTensorView, StoreView
 from tilewright.ir.ops.shape import Constant, Reshape
 from tilewright.ir.types import (

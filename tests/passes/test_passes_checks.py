@@ -11,14 +11,13 @@ from ir_samples import I32, Sample, mnemonics, only
 
 from tilewright.dtypes import Element, u32
 from tilewright.ir.attributes import Predicate
+from tilewright.ir.check_sites import CheckSite, DivisorSite
 from tilewright.ir.launch_terms import Extent, ScalarArgument
 from tilewright.ir.ops.control import Break, Return
 from tilewright.ir.ops.elementwise import CmpI
 from tilewright.ir.ops.internal import (
     BoundsCheck,
-    CheckSite,
     DivisorCheck,
-    DivisorSite,
     FloorDiv,
     LaunchValue,
     RecordFailure,

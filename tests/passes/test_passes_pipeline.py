@@ -9,9 +9,10 @@ from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.errors import ToolchainError
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import BaseAddress, Extent, RecordAddress, ScalarArgument, Stride
 from tilewright.ir.ops import INTERNAL_OPS
-from tilewright.ir.ops.internal import BlockIndex, CheckSite, DivisorCheck, FloorDiv, FloorMod
+from tilewright.ir.ops.internal import BlockIndex, DivisorCheck, FloorDiv, FloorMod
 from tilewright.ir.verify.verifier import verify
 from tilewright.ir.versions import required_version
 from tilewright.passes.pipeline import lower_to_tile_ir

@@ -17,8 +17,8 @@ from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
 from tilewright.analysis.intervals import Interval
 from tilewright.analysis.terms import Atom, Known, Linear, TermIntervals, atoms_of
 from tilewright.errors import InternalError
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
-from tilewright.ir.ops.internal import CheckSite
 from tilewright.source import Location
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.check_sites import CheckSite
 from tilewright.source import Location
 
 __all__ = [

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.arguments import Argument
+from tilewright.ir.check_sites import Site
 from tilewright.ir.function import Function, Module
-from tilewright.ir.ops.internal import Site
 from tilewright.passes.avoid_tma import avoid_tma
 from tilewright.passes.bind_arguments import bind_arguments
 from tilewright.passes.drop_dead_code import drop_dead_code

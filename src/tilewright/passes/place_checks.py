@@ -28,20 +28,17 @@ from enum import Enum, auto
 
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import IntIdentity, Predicate, Signedness
+from tilewright.ir.check_sites import AssertSite, CheckSite, DivisorSite, Site
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.control import If, Return, Yield
 from tilewright.ir.ops.internal import (
     Assertion,
-    AssertSite,
     BoundsCheck,
-    CheckSite,
     DivisorCheck,
-    DivisorSite,
     NotEmpty,
     RecordFailure,
     Require,
-    Site,
 )
 from tilewright.ir.ops.reduction import Reduce
 from tilewright.ir.ops.shape import Broadcast, Insert, Reshape

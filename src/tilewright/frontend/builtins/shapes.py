@@ -22,8 +22,8 @@ from tilewright.frontend.operands.tiles import (
     shape_argument,
     unify,
 )
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.op import Value
-from tilewright.ir.ops.internal import CheckSite
 from tilewright.ir.ops.shape import Cat, Extract, Insert
 
 __all__ = ["lower_cat", "lower_extract", "lower_insert", "lower_join", "lower_split"]

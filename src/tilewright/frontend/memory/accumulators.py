@@ -36,7 +36,7 @@ from tilewright.frontend.operands.tiles import (
     reshaped,
 )
 from tilewright.ir.attributes import AtomicMode
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.ops.memory import AtomicRmw
 from tilewright.ir.ops.views import AtomicRedView
 

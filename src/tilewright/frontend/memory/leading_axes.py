@@ -20,7 +20,7 @@ from tilewright.frontend.operands.operands import (
     SegmentedPiece,
     TileOperand,
 )
-from tilewright.ir.ops.internal import CheckSite
+from tilewright.ir.check_sites import CheckSite
 
 __all__ = ["tensor_at"]
 

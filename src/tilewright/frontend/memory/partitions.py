@@ -43,9 +43,10 @@ from tilewright.frontend.operands.tiles import (
 )
 from tilewright.frontend.signature.specialization import MAX_EXTENT
 from tilewright.ir.attributes import TargetHints
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import MaxI, MinI, SubI
-from tilewright.ir.ops.internal import CheckSite, NotEmpty
+from tilewright.ir.ops.internal import NotEmpty
 from tilewright.ir.types import PartitionViewType, StridedViewType, TensorViewType
 
 __all__ = ["clip", "count_along", "load", "load_at", "partition", "view_of", "windows"]

@@ -38,10 +38,11 @@ from tilewright.frontend.operands.operands import (
 from tilewright.frontend.operands.tiles import as_tile, check_tile_shape
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.ir.attributes import Predicate
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import Extent
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import AddI, CmpI, MinI, MulI, SubI
-from tilewright.ir.ops.internal import CheckSite, FloorDiv, PartIndex, Require
+from tilewright.ir.ops.internal import FloorDiv, PartIndex, Require
 from tilewright.ir.types import Padding
 
 __all__ = [

@@ -35,8 +35,9 @@ from tilewright.frontend.operands.tiles import (
 )
 from tilewright.frontend.signature.extents import extent_term, tiles_along
 from tilewright.ir.attributes import TargetHints
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.op import Value
-from tilewright.ir.ops.internal import BoundsCheck, CheckSite
+from tilewright.ir.ops.internal import BoundsCheck
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.types import Padding, TensorViewType
 

@@ -5,9 +5,8 @@ Internal ops have no opcode, so the verifier refuses any that is left over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.dtypes import Element
+from tilewright.ir.check_sites import CheckSite
 from tilewright.ir.launch_terms import LaunchTerm
 from tilewright.ir.op import (
     Block,
@@ -22,19 +21,15 @@ from tilewright.ir.op import (
     region,
 )
 from tilewright.ir.types import TileType, Type, scalar
-from tilewright.source import Location
 
 __all__ = [
-    "AssertSite",
     "Assertion",
     "Assumption",
     "Averaged",
     "BlockIndex",
     "BoundsCheck",
     "CeilDiv",
-    "CheckSite",
     "DivisorCheck",
-    "DivisorSite",
     "FloorDiv",
     "FloorMod",
     "LaunchValue",
@@ -43,59 +38,9 @@ __all__ = [
     "ReadAs",
     "RecordFailure",
     "Require",
-    "Site",
     "StepCheck",
     "Walk",
 ]
-
-
-@dataclass(frozen=True)
-class CheckSite:
-    """Subject of a check, in the author's words."""
-
-    subject: str  # the parameter or value that is indexed: `x`
-    axis: int
-    tile: int
-    is_store: bool = False
-    of_piece: bool = False  # tiles are counted within this block's piece, not in the tensor
-    of_tile: bool = False  # tiles are counted within a tile of the kernel
-    step: int | None = None  # between the starts of windows; None: tiles are adjacent
-    of_clip: bool = False  # the index was clipped to the axis: outside only if the axis is empty
-
-    @property
-    def place(self) -> str:
-        """Return the name of the indexed thing, for messages."""
-        if self.of_tile:
-            return f"the tile `{self.subject}`"
-        return f"this block's piece of `{self.subject}`" if self.of_piece else f"`{self.subject}`"
-
-    def counted(self, number: object) -> str:
-        """Return a count of tiles, or parts, of this extent, for messages."""
-        every = "" if self.step is None else f", one every {self.step}"
-        return f"{number} {self.noun}{'' if str(number) == '1' else 's'} of {self.tile}{every}"
-
-    @property
-    def noun(self) -> str:
-        """Noun of the unit counted along the axis."""
-        return (
-            "part" if self.of_piece or self.of_tile else "tile" if self.step is None else "window"
-        )
-
-
-@dataclass(frozen=True)
-class DivisorSite:
-    """A division whose divisor was not proved non-zero."""
-
-
-@dataclass(frozen=True)
-class AssertSite:
-    """An `assert` of the author, with its message."""
-
-    message: str
-
-
-# The location of a check, and its description.
-Site = tuple[Location | None, CheckSite | DivisorSite | AssertSite]
 
 
 class LaunchValue(Op, mnemonic="launch_value"):

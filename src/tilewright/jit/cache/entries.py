@@ -16,9 +16,8 @@ from tilewright.analysis import formulas, intervals, operations, terms
 from tilewright.check import launch, padding
 from tilewright.frontend.signature.specialization import arguments_of, offsets_name, record_argument
 from tilewright.frontend.source.capture import source_file
-from tilewright.ir import launch_terms, types
+from tilewright.ir import check_sites, launch_terms, types
 from tilewright.ir.arguments import Argument
-from tilewright.ir.ops import internal
 from tilewright.jit.cache.plain_data import Schema, TextContext, Unreadable, Unwritable
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 from tilewright.source import Location, SourceFile, Span
@@ -41,13 +40,13 @@ CLASSES: tuple[type, ...] = (
     terms.Known, terms.Linear, terms.Variable,
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
-    internal.AssertSite, internal.CheckSite, internal.DivisorSite,
+    check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
     padding.PaddedReduction,
     Location, Span,
 )  # fmt: skip
 
 _NAMES = {
-    "Site": internal.Site,
+    "Site": check_sites.Site,
     "LaunchCheck": launch.LaunchCheck,
     "SourceFile": SourceFile,
 }

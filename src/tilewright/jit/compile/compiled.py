@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
     from tilewright.check.ledger import Ledger
     from tilewright.check.padding import PaddedReduction
+    from tilewright.ir.check_sites import Site
     from tilewright.ir.function import Module
-    from tilewright.ir.ops.internal import Site
 
 __all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
-from tilewright.runtime.loading import LazyModule
+from tilewright.ir.check_sites import AssertSite, CheckSite, Site
 from tilewright.runtime.order.failure_records import FailureRecord
-
-if TYPE_CHECKING:
-    from tilewright.ir.ops import internal
-else:
-    internal = LazyModule("tilewright.ir.ops.internal")
 
 __all__ = ["FailureReader"]
 
@@ -24,7 +18,7 @@ class FailureReader:
     kernel: str
     grid: tuple[int, ...]
     descending: tuple[int, ...]
-    sites: tuple[internal.Site, ...]
+    sites: tuple[Site, ...]
     record: FailureRecord
 
     def with_record(self, record: FailureRecord) -> FailureReader:
@@ -41,10 +35,10 @@ class FailureReader:
         block = self._coordinates(words[4])
         where = f"block {block} of kernel `{self.kernel}`"
         line = None if location is None else location.span.line
-        if isinstance(check, internal.AssertSite):
+        if isinstance(check, AssertSite):
             text = f"{place}{check.message}, in {where}"
             return KernelAssertionError(text, message=check.message, line=line, block=block)
-        if not isinstance(check, internal.CheckSite):
+        if not isinstance(check, CheckSite):
             return KernelFailure(
                 f"{place}division by zero in {where}; it divided by 1 instead. If that is meant, "
                 "say so: `tw.where(d == 0, 1, d)`, or `tw.maximum(d, 1)`"
@@ -67,7 +61,7 @@ class FailureReader:
         return tuple(reversed(found))
 
 
-def _out_of_bounds(check: internal.CheckSite, index: int, extent: int) -> str:
+def _out_of_bounds(check: CheckSite, index: int, extent: int) -> str:
     if check.of_clip:
         return (
             f"axis {check.axis} of {check.place} has {check.counted(extent)}, so no index can be "
