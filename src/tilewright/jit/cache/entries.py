@@ -13,7 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.analysis import formulas, intervals, operations, terms
-from tilewright.check import launch, padding
+from tilewright.check import launch
+from tilewright.check.padded_reduction import PaddedReduction
 from tilewright.frontend.signature.specialization import arguments_of, offsets_name, record_argument
 from tilewright.frontend.source.capture import source_file
 from tilewright.ir import check_sites, launch_terms, types
@@ -41,7 +42,7 @@ CLASSES: tuple[type, ...] = (
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
     check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
-    padding.PaddedReduction,
+    PaddedReduction,
     Location, Span,
 )  # fmt: skip
 
@@ -133,7 +134,7 @@ def _rules(request: Request) -> dict[type, Callable[[Any], bool]]:
         operations.Greatest: lambda greatest: len(greatest.choices) > 0,
         operations.Least: lambda least: len(least.choices) > 0,
         operations.Product: lambda product: len(product.factors) in (1, 2),
-        padding.PaddedReduction: lambda noted: noted.tile > 0,
+        PaddedReduction: lambda noted: noted.tile > 0,
         Argument: lambda argument: argument in arguments,
     }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.bytecode.encode import Encoded
     from tilewright.check.launch import LaunchCheck
     from tilewright.check.ledger import Ledger
-    from tilewright.check.padding import PaddedReduction
+    from tilewright.check.padded_reduction import PaddedReduction
     from tilewright.ir.check_sites import Site
     from tilewright.ir.function import Module
 
