@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 
 import pytest
+from background_work import finish_background_work
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32
@@ -53,12 +54,12 @@ class Assembler:
 @pytest.fixture
 def tileiras(monkeypatch):
     double = Assembler()
-    cache.finish_background_work()
+    finish_background_work()
     monkeypatch.setattr(cache, "usable_cores", lambda: 4)
     monkeypatch.setattr(assembler, "assemble", double)
     monkeypatch.setattr(shift, "_executables", cache.SingleFlight())
     yield double
-    cache.finish_background_work()
+    finish_background_work()
 
 
 def test_assemblers_run_side_by_side(tileiras):

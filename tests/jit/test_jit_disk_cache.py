@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from background_work import finish_background_work
 
 import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
@@ -21,7 +22,6 @@ from tilewright.dims import B, N
 from tilewright.errors import DriverError, LaunchError, ToolchainError
 from tilewright.frontend.source.captures import Captures
 from tilewright.jit.cache import disk as disk_cache
-from tilewright.jit.cache import memory as jit_cache
 from tilewright.jit.cache.fingerprints import Unknown, fingerprint
 from tilewright.jit.cache.store import FOLDER
 from tilewright.jit.compile import compiler
@@ -46,17 +46,12 @@ def pick(z: Mut[f32, B], x: Ref[f32, N], rows: Ref[i32, N]) -> None:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A cache of this test's own, whatever earlier tests and editors are still about."""
-    _end_background_work()
+    finish_background_work()
     monkeypatch.setattr(disk_cache, "package_signature", lambda: "files of ours")
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
     _forget()
     yield tmp_path / "cache"
     _forget()
-
-
-def _end_background_work():
-    """What other tests left to be assembled would use this test's doubles, and be counted."""
-    jit_cache.finish_background_work()
 
 
 def _forget():
@@ -67,7 +62,7 @@ def _forget():
 @pytest.fixture
 def counted(monkeypatch):
     """How often the front end and tileiras ran; tileiras itself is a double."""
-    _end_background_work()
+    finish_background_work()
     counts = {"front end": 0, "tileiras": 0}
     compile_kernel = compiler.compile_kernel
 

@@ -24,7 +24,7 @@ from weakref import WeakSet
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.runtime.devices.cores import usable_cores
 
-__all__ = ["SingleFlight", "finish_background_work", "in_background"]
+__all__ = ["SingleFlight", "in_background"]
 
 Made = TypeVar("Made")
 
@@ -220,11 +220,6 @@ class _Background:
             task.run()
             self._under_way.pop(task, None)
 
-    def finish(self) -> None:
-        """Wait for all queued tasks."""
-        for task in list(self._under_way):
-            task.join()
-
     def drop(self) -> None:
         """Cancel all tasks that have not started, at the end of the process."""
         with self._lock:
@@ -289,11 +284,6 @@ _background = _Background()
 def in_background(work: Callable[[], Made]) -> Future[Made]:
     """Run a slow function in the pool."""
     return _background.start(work)
-
-
-def finish_background_work() -> None:
-    """Wait for all tasks of the pool."""
-    _background.finish()
 
 
 def _restart() -> None:

@@ -261,9 +261,11 @@ class _Operator:
         torch = load_torch()
         with torch.no_grad():  # autograd is above this level of dispatch
             for name, cut in self.tiles.items():
-                sizes = cut if isinstance(cut, tuple) else (cut,)
-                tensor = arguments[name]
-                arguments[name] = cut(tensor) if callable(cut) else partition(tensor, *sizes)
+                if callable(cut):
+                    arguments[name] = cut(arguments[name])
+                else:
+                    sizes = cut if isinstance(cut, tuple) else (cut,)
+                    arguments[name] = partition(arguments[name], *sizes)
             operation = self.kernel(**arguments)
             operation.submit()
             if operation.device.kind == "cpu":
