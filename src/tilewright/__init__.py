@@ -161,8 +161,13 @@ from tilewright.lang.unsafe import (
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.devices.context import race_check
 from tilewright.runtime.devices.device import Device, device, synchronize
-from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy, SingleStream
-from tilewright.runtime.devices.stream import Stream, stream
+from tilewright.runtime.devices.stream import (
+    RoundRobin,
+    SchedulingPolicy,
+    SingleStream,
+    Stream,
+    stream,
+)
 from tilewright.runtime.graphs.graph import Graph, graph
 from tilewright.runtime.interop.imports import from_dlpack, partition
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition

@@ -18,7 +18,7 @@ from tilewright.errors import CompileError, LaunchError
 from tilewright.jit import loader
 from tilewright.jit.cache import memory as cache
 from tilewright.jit.cache.memory import SingleFlight, in_background
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 
 PATIENCE = 20
 

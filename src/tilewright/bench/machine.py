@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.backends.cuda.gpus import list_gpus
 from tilewright.backends.cuda.toolchain import release_here
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 from tilewright.version import VERSION
 
 __all__ = ["machine_facts"]

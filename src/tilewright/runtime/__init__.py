@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.runtime.devices.device import Device, current_device, device, synchronize
 from tilewright.runtime.devices.function import KernelFunction
-from tilewright.runtime.devices.lifetime import guard_process
 from tilewright.runtime.devices.stream import Stream, stream
 from tilewright.runtime.graphs.graph import Graph, graph
 from tilewright.runtime.memory.creation import empty, fill_by, from_numpy, full, ones, zeros
@@ -52,5 +51,3 @@ __all__ = [
     "zeros",
     "zip_operations",
 ]
-
-guard_process()

@@ -35,7 +35,7 @@ from tilewright.jit.cache.private_files import Unusable, is_absent, write_privat
 from tilewright.jit.cache.process_lock import Taken, hold_lock
 from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.runtime.devices.context import Setting
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 from tilewright.tune.config import Config
 from tilewright.tune.keys import Key
 from tilewright.tune.own_files import own_file, read_own_file, write_own_file

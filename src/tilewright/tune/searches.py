@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import TilewrightError
 from tilewright.jit.compile.compile_all import Finished, Start, each_finished
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 from tilewright.tune.plans import SearchResult
 from tilewright.tune.search import Search
 from tilewright.tune.task import Task

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.backends.cpu.device import CpuBackend
 from tilewright.jit.cache import memory as cache
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class Bench:
 
     @property
     def is_calm(self):
-        return self.g._built.access.calm is not None
+        return self.g._built.access.quick_stream is not None
 
     @property
     def value(self):

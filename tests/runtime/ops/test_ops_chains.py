@@ -15,7 +15,7 @@ from runtime_doubles import copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, OutOfBoundsError
-from tilewright.runtime.devices.policies import RoundRobin, SingleStream
+from tilewright.runtime.devices.stream import RoundRobin, SingleStream
 from tilewright.runtime.ops.lifecycle import State
 
 pytestmark = pytest.mark.usefixtures("device")

@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, i32
 from tilewright.dims import B
 from tilewright.runtime.devices import context
-from tilewright.runtime.devices import fork as forked_locks
+from tilewright.runtime.devices import process as forked_locks
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.graphs import recording
 from tilewright.runtime.ops import inside_chains

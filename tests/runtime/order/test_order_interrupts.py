@@ -25,7 +25,7 @@ from runtime_doubles import writes
 import tilewright as tw
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.context import ContextFlag, Setting
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 from tilewright.runtime.ops.zip import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 
 __all__ = ["can_limit", "one_thread_each"]
 

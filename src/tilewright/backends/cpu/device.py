@@ -19,9 +19,9 @@ from tilewright.backends.cpu.tasks import Tasks
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import ALIGNMENT, Recipe
 from tilewright.runtime.devices.context import is_watching
-from tilewright.runtime.devices.cores import usable_cores
 from tilewright.runtime.devices.function import Filled, ReadyCall
 from tilewright.runtime.devices.function import Memory as Reachable
+from tilewright.runtime.devices.process import usable_cores
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot

@@ -27,7 +27,7 @@ from tilewright.backends.cpu.stopping import Stop
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function, Module
 from tilewright.ir.ops.addresses import GetGlobal
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 
 __all__ = ["CpuKernel", "compile_function", "compile_module"]
 

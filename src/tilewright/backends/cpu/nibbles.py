@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 
 __all__ = ["join", "read", "split", "write"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.errors import OutOfMemoryError
 from tilewright.runtime.devices.backend import ALIGNMENT, PoolStatistics
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 
 __all__ = ["CpuPool"]
 

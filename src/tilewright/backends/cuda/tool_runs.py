@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tilewright.backends.cuda import tool_keeper
 from tilewright.backends.cuda.tool_keeper import BEGIN, END, TOKEN, end_by_token
-from tilewright.runtime.devices.fork import ForkedLock, in_children
+from tilewright.runtime.devices.process import ForkedLock, in_children
 
 __all__ = ["TookTooLong", "ToolOutcome", "run_tool"]
 

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from tilewright.errors import LaunchError, TilewrightError
-from tilewright.runtime.devices.cores import usable_cores
+from tilewright.runtime.devices.process import usable_cores
 
 __all__ = ["SingleFlight", "in_background"]
 

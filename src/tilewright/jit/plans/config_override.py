@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakSet
 
 from tilewright.runtime.devices.context import ContextFlag
-from tilewright.runtime.devices.fork import ForkedLock
+from tilewright.runtime.devices.process import ForkedLock
 
 __all__ = ["CONFIG_CACHES", "CONFIG_OVERRIDE"]
 

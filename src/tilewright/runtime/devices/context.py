@@ -25,10 +25,9 @@ from tilewright.errors import LaunchError
 
 __all__ = [
     "INTERCEPTED",
-    "Before",
     "ContextFlag",
+    "ContextValue",
     "Exit",
-    "Said",
     "Setting",
     "intercepted",
     "is_watching",
@@ -40,14 +39,14 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
-class Said(Generic[T]):
+class ContextValue(Generic[T]):
     """A value, as long as some context has it: tasks inherit the context they start in."""
 
     __slots__ = ("__weakref__", "before", "exit", "has_ended", "value")
 
     def __init__(self, value: T) -> None:
         self.value = value
-        self.before: Said[T] | None = None  # the value set around the block
+        self.before: ContextValue[T] | None = None  # the value set around the block
         self.exit: ref[Any] | None = None  # of the block
         self.has_ended = False  # by its exit; tasks begun in the block keep the value
 
@@ -57,48 +56,36 @@ class Said(Generic[T]):
         return self.exit is None or self.has_ended or self.exit() is not None
 
 
-# The earlier value of a context.
-Before = Token["Said[T] | None"]
-
-
 class ContextFlag(Generic[T]):
     """A variable of the context, None if it is not set: `if some.said and some.get(): …`."""
 
     __slots__ = ("said", "variable")
 
-    said: set[ref[Said[T]]]  # set in any context of the process
+    said: set[ref[ContextValue[T]]]  # set in any context of the process
 
     def __init__(self, name: str) -> None:
-        self.variable: ContextVar[Said[T] | None] = ContextVar(name, default=None)
+        self.variable: ContextVar[ContextValue[T] | None] = ContextVar(name, default=None)
         self.said = set()
 
     def get(self) -> T | None:
         """The value in this context."""
-        said = self.find() if self.said else None
-        return None if said is None else said.value
+        entry = self.find() if self.said else None
+        return None if entry is None else entry.value
 
-    def find(self) -> Said[T] | None:
+    def find(self) -> ContextValue[T] | None:
         """The entry of this context; entries of abandoned blocks are removed."""
-        said = first = self.variable.get()
-        while said is not None and not said.holds:
-            said = said.before
-        if said is not first:
-            self.variable.set(said)
-        return said
+        entry = first = self.variable.get()
+        while entry is not None and not entry.holds:
+            entry = entry.before
+        if entry is not first:
+            self.variable.set(entry)
+        return entry
 
-    def saying(self, value: T) -> Said[T]:
+    def new_value(self, value: T) -> ContextValue[T]:
         """An entry for a value, to be set any number of times."""
-        said = Said(value)
-        self.said.add(ref(said, self.said.discard))
-        return said
-
-    def set(self, said: Said[T] | None) -> Before[T]:
-        """Set an entry; the result is for `reset`."""
-        return self.variable.set(said)
-
-    def reset(self, before: Before[T]) -> None:
-        """Restore the earlier entry."""
-        self.variable.reset(before)
+        entry = ContextValue(value)
+        self.said.add(ref(entry, self.said.discard))
+        return entry
 
 
 class Exit:
@@ -125,7 +112,7 @@ class Setting(ContextDecorator, Generic[G]):
         self.exit: ref[Any] | None = None
         self.given = given
         self._values = values
-        self._open: list[tuple[ContextFlag[Any], Said[Any], Before[Any]]] = []
+        self._open: list[tuple[ContextFlag[Any], ContextValue[Any], Token[Any]]] = []
 
     def __enter__(self) -> G:
         self.open(self.exit)
@@ -134,16 +121,16 @@ class Setting(ContextDecorator, Generic[G]):
     def open(self, exit_: ref[Any] | None) -> None:
         """Set the values, as long as an exit exists."""
         for flag, value in self._values:
-            said = flag.saying(value)
-            said.exit, said.before = exit_, flag.find()
-            self._open.append((flag, said, flag.set(said)))
+            entry = flag.new_value(value)
+            entry.exit, entry.before = exit_, flag.find()
+            self._open.append((flag, entry, flag.variable.set(entry)))
 
     def close(self) -> None:
         """Restore the earlier values, in reverse order."""
         while self._open:
-            flag, said, before = self._open[-1]
-            flag.reset(before)
-            said.has_ended = True
+            flag, entry, before = self._open[-1]
+            flag.variable.reset(before)
+            entry.has_ended = True
             del self._open[-1]
 
     def _leave(

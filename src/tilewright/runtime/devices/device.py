@@ -3,12 +3,18 @@
 There is one `Device` object for each device of the process. It owns the lock that makes a
 submission atomic, the deferred queue, and the streams. The context (`with tw.device("cuda:1"):`)
 only decides where new tensors are made.
+
+A forked child has none of our threads: the CPU device starts its workers anew, CUDA work is
+refused. At exit the streams are waited for, the threads that watch them end, and failures that no
+call has raised are reported. If Ctrl-C ends the process, kernels that can be stopped are stopped.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
+import sys
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -18,13 +24,18 @@ from tilewright.errors import DriverError, LaunchError
 from tilewright.given import shown
 from tilewright.runtime.devices.backend import Backend, load_backend
 from tilewright.runtime.devices.context import ContextFlag, Setting
-from tilewright.runtime.devices.fork import ForkedLock
-from tilewright.runtime.devices.policies import RoundRobin, SchedulingPolicy
-from tilewright.runtime.devices.stream import Stream, find_unused, sync_all
+from tilewright.runtime.devices.process import ForkedLock, in_children
+from tilewright.runtime.devices.stream import (
+    RoundRobin,
+    SchedulingPolicy,
+    Stream,
+    find_unused,
+    sync_all,
+)
 from tilewright.runtime.memory.pool import Pool
 from tilewright.runtime.order.critical import check_idle
 from tilewright.runtime.order.deferred import DeferredQueue
-from tilewright.runtime.order.failure import Outcome
+from tilewright.runtime.order.failure import Outcome, report_unseen
 from tilewright.runtime.order.failure_records import FailureRecord
 
 if TYPE_CHECKING:
@@ -39,7 +50,6 @@ __all__ = [
     "device",
     "find_device",
     "open_devices",
-    "start_child",
     "synchronize",
 ]
 
@@ -336,15 +346,51 @@ def open_devices() -> tuple[Device, ...]:
     return tuple(_devices.values())
 
 
-def start_child() -> None:
-    """Renew every lock and worker in a forked child, where no thread releases a held lock."""
-    for one in open_devices():
-        one.restart()
-
-
 def synchronize() -> None:
     """Wait for all submitted work on every device; then raise a failure not raised yet."""
     devices = open_devices()
     sync_all(tuple(stream for one in devices for stream in one.streams))
     for one in devices:
         one.synchronize()
+
+
+# --- fork and exit of the process -----------------------------------------------------------------
+
+
+def _start_child() -> None:
+    """Renew every lock and worker in a forked child, where no thread releases a held lock."""
+    for one in open_devices():
+        one.restart()
+
+
+def _finish() -> None:
+    for one in open_devices():
+        if not one.forked:
+            _finish_device(one)
+
+
+def _ends_by_interrupt() -> bool:
+    """Whether Ctrl-C ends a script: then an endless kernel is not waited for."""
+    last = getattr(sys, "last_type", None)
+    return last is KeyboardInterrupt and not hasattr(sys, "ps1")
+
+
+def _finish_device(device: Device) -> None:
+    try:
+        is_interrupted = _ends_by_interrupt()
+        for stream in device.streams:
+            if is_interrupted:
+                stream.queue.stop_all()
+            stream.queue.end_holds()
+        for stream in device.streams:
+            stream.wait(stream.issued)
+        device.backend.end()
+    except DriverError:
+        return  # the context is lost, and the call that found out has raised
+    with device.lock:
+        report_unseen(device.unseen)
+        device.unseen.clear()
+
+
+in_children(_start_child)
+atexit.register(_finish)

@@ -8,13 +8,15 @@ without it.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
+from tilewright.given import as_int, shown
 from tilewright.runtime.devices.backend import Hold, Queue, Stamp
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.memory.free_list import FreeList
@@ -28,7 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "POLL_FROM",
     "POLL_FROM_BYTES",
+    "RoundRobin",
+    "SchedulingPolicy",
+    "SingleStream",
     "Stream",
+    "ask_policy",
     "check_device",
     "check_stream",
     "find_unused",
@@ -39,6 +45,7 @@ __all__ = [
 # Number of unsettled entries, or of kept bytes, from which a submission queries the device.
 POLL_FROM, POLL_FROM_BYTES = 64, 16 << 20
 _REMEMBERED_FAILURES = 64
+_MOST_STREAMS = 1024  # of one policy
 
 
 class Stream(OnlyOne):
@@ -301,3 +308,64 @@ def check_stream(given: Any) -> Stream:
 def stream(chosen: Stream) -> Setting[Stream]:
     """Use a stream for plain calls on its device: `with tw.stream(s): …`."""
     return check_stream(chosen).device.using(chosen)
+
+
+# --- scheduling policies --------------------------------------------------------------------------
+
+# Plain calls use the current stream of a device. An awaited operation takes the next stream of its
+# device's policy, so that independent operations overlap.
+
+
+class SchedulingPolicy(Protocol):
+    """Chooses the stream of an operation."""
+
+    def next_stream(self) -> Stream:
+        """The stream for the next operation. Any thread may call it."""
+
+
+class RoundRobin:
+    """Several streams of a device in turn."""
+
+    def __init__(self, device: Device, streams: int = 4) -> None:
+        try:
+            number = as_int(streams)
+        except TypeError:
+            number = 0
+        if number < 1:
+            raise LaunchError(f"a policy needs a stream at least, not {shown(streams)}")
+        if number > _MOST_STREAMS:
+            raise LaunchError(
+                f"a policy has {_MOST_STREAMS} streams at most, not {shown(streams)}: a device runs"
+                " far fewer at once"
+            )
+        self._streams = tuple(check_device(device).new_stream() for _ in range(number))
+        self._turns = itertools.count()
+
+    def next_stream(self) -> Stream:
+        """The next in turn."""
+        return self._streams[next(self._turns) % len(self._streams)]
+
+
+class SingleStream:
+    """One stream for everything."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = check_stream(stream)
+
+    def next_stream(self) -> Stream:
+        """The only stream."""
+        return self._stream
+
+
+def ask_policy(policy: Any) -> Stream:
+    """The next stream of a policy."""
+    try:
+        ask = getattr(policy, "next_stream", None)
+    except Exception:  # noqa: BLE001 (of an object's own property)
+        ask = None
+    if not callable(ask):
+        raise LaunchError(
+            f"a policy gives streams by `next_stream()`, and {type(policy).__name__} has none:"
+            " `tw.RoundRobin(device)` and `tw.SingleStream(stream)` are policies"
+        )
+    return check_stream(ask())

@@ -59,21 +59,19 @@ class ReplayStamp:
 
     def outcome(self, sources: Sources) -> Outcome | None:
         """The outcome of contents that depend on these sources."""
-        if sources not in self._outcomes:
-            self._outcomes[sources] = self._make_outcome(sources)
-        return self._outcomes[sources]
-
-    def _make_outcome(self, sources: Sources) -> Outcome | None:
         if self._refused is not None:
             return self._refused
-        reaching = [
-            outcome
-            for bit, outcomes in self._sources.items()
-            if sources & bit
-            for outcome in outcomes
-            if not outcome.settled or outcome.error is not None
-        ]
-        return Outcome(self.stream, self.count, None, reaching) if reaching else None
+        if sources not in self._outcomes:
+            reaching = [
+                outcome
+                for bit, outcomes in self._sources.items()
+                if sources & bit
+                for outcome in outcomes
+                if not outcome.settled or outcome.error is not None
+            ]
+            made = Outcome(self.stream, self.count, None, reaching) if reaching else None
+            self._outcomes[sources] = made
+        return self._outcomes[sources]
 
 
 class TimelineAccess:
@@ -100,7 +98,7 @@ class TimelineAccess:
     def mark_dirty(self) -> None:
         """Mark the timeline dirty: the next replay checks it."""
         self.graph.dirty.add(self.index)
-        self.graph.calm = None
+        self.graph.quick_stream = None
 
     @property
     def may_miss_uses(self) -> bool:
@@ -145,8 +143,8 @@ class GraphAccess:
     """The timelines of one graph."""
 
     __slots__ = (
-        "_carried", "_checked", "_direct_for", "_doubtful", "calm", "conflicting", "direct",
-        "dirty", "holders", "is_closed", "is_simple", "overtaken", "stamp", "timelines",
+        "_carried", "_checked", "_direct_for", "_doubtful", "conflicting", "direct", "dirty",
+        "holders", "is_closed", "is_simple", "overtaken", "quick_stream", "stamp", "timelines",
     )  # fmt: skip
 
     def __init__(self, members: tuple[GraphMember, ...], *, is_simple: bool = False) -> None:
@@ -157,9 +155,9 @@ class GraphAccess:
         # The stream on which a replay may follow without checks, if no conflicting graph has a
         # built replay. Since the last replay, only conflicting replays that cannot fail ran, all on
         # this stream.
-        self.calm: Stream | None = None
+        self.quick_stream: Stream | None = None
         self.dirty: set[int] = set(range(len(members)))
-        self.direct: set[Timeline] = set()  # their sole stream is `calm`, or was
+        self.direct: set[Timeline] = set()  # their sole stream is `quick_stream`, or was
         self._direct_for = 0  # replays since they became direct
         self._checked: tuple[TimelineAccess, ...] = ()  # by the last replay
         self.timelines = tuple(
@@ -184,19 +182,18 @@ class GraphAccess:
             if any(other.member.conflicts(r, writes=w) for r, w in access.member.claims):
                 self.conflicting.setdefault(other.graph, set()).add(access.index)
                 other.graph.conflicting.setdefault(self, set()).add(other.index)
-                other.graph.calm = None
+                other.graph.quick_stream = None
         timeline.join_graph(access)
 
     def close(self, holder: Holder) -> None:
         """Refuse replays while the graph is changed."""
         self.holders.append(holder)
         self.is_closed = True
-        self.calm = None
+        self.quick_stream = None
 
     def reopen(self, holder: Holder) -> None:
         """Accept replays again: the graph has not been changed."""
-        if holder in self.holders:
-            self.holders.remove(holder)
+        self.release(holder)
         self.is_closed = False
 
     def dissolve(self) -> None:
@@ -214,7 +211,7 @@ class GraphAccess:
         """Remove a conflicting graph that is gone: its stamps are recorded in the timelines."""
         self.dirty |= self.conflicting.get(other, set())
         self.overtaken.discard(other)
-        self.calm = None
+        self.quick_stream = None
         self.conflicting.pop(other, None)  # last, so that an interrupted call can be repeated
 
     @property
@@ -240,9 +237,9 @@ class GraphAccess:
         """Take a built replay off; without any, direct timelines have their sole stream again."""
         if holder in self.holders:
             self.holders.remove(holder)
-        if self.direct and self.calm is not None and not self.holders:
+        if self.direct and self.quick_stream is not None and not self.holders:
             for timeline in self.direct:
-                timeline.stream = self.calm
+                timeline.stream = self.quick_stream
 
     def due(self, stream: Stream | None = None) -> tuple[TimelineAccess, ...]:
         """The timelines to check before a replay on a stream; None is a stream chosen later.
@@ -290,14 +287,14 @@ class GraphAccess:
         # A failure reaches the next replay even if these timelines do not become dirty: inputs with
         # unsettled outcomes, and regions that a replay reads and the one before it wrote.
         self.dirty = self._doubtful | self._carried if stamp.is_doubtful else set()
-        calm = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
-        self.calm = calm if self.is_simple else None
-        self.overtake(calm)
-        if self.calm is not None and not is_first:  # the first replay checks all timelines
-            self._find_direct(self.calm)
+        quick = None if stamp.is_doubtful or not stamp.stream.is_plain else stamp.stream
+        self.quick_stream = quick if self.is_simple else None
+        self.overtake(quick)
+        if self.quick_stream is not None and not is_first:  # the first replay checks all timelines
+            self._find_direct(self.quick_stream)
 
     def leave_again(self, stream: Stream, count: int) -> None:
-        """Leave the stamp of a replay on the calm stream."""
+        """Leave the stamp of a replay on the quick stream."""
         stamp = self.stamp
         if stamp is None or stamp.is_seen or stamp.stream is not stream:
             self.stamp = ReplayStamp(stream, count, {})
@@ -319,9 +316,9 @@ class GraphAccess:
             if is_free and timeline.is_sole(stream):
                 self.direct.add(timeline)
 
-    def overtake(self, calm: Stream | None) -> None:
-        """Tell conflicting graphs of a replay; on the `calm` stream they need no check after it."""
+    def overtake(self, quick: Stream | None) -> None:
+        """Tell conflicting graphs of a replay; on the quick stream they need no check after it."""
         for other in tuple(self.conflicting):
             other.overtaken.add(self)
-            if other.calm is not calm:
-                other.calm = None
+            if other.quick_stream is not quick:
+                other.quick_stream = None

@@ -2,34 +2,138 @@
 
 Each node that can fail owns a failure record. A replay reuses the records of the one before it only
 if that one is known to have succeeded; otherwise every checked node gets a new record, so a failure
-always belongs to one replay, whatever their number in flight. Everything but the finaliser runs
-under the device's lock.
+always belongs to one replay, whatever their number in flight. Everything but the finalisers runs
+under the device's lock; these only append to the deferred queue.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.runtime.devices.backend import BackendGraph, Queue, Recipe
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.access import GraphAccess, ReplayStamp
-from tilewright.runtime.graphs.nodes import Instance, Node, make_node
 from tilewright.runtime.graphs.plan import GraphPlan, make_plan
-from tilewright.runtime.graphs.recording import Job, RecordedUse, refuse_recorded
+from tilewright.runtime.graphs.recording import (
+    Job,
+    RecordedUse,
+    RepeatedWork,
+    Tape,
+)
 from tilewright.runtime.interop.foreign import ForeignStorage
 from tilewright.runtime.interop.streams import find_speakers
 from tilewright.runtime.interop.torch_tensors import TORCH, TorchLibrary
+from tilewright.runtime.ops.call_site import CallSite
+from tilewright.runtime.ops.work import DeviceWork
 from tilewright.runtime.order.borrow import Holder, refusal
-from tilewright.runtime.order.deferred import DeferredCall
+from tilewright.runtime.order.deferred import DeferredCall, Postponed
 from tilewright.runtime.order.failure import Check, Fence, Outcome
 from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict
 
-__all__ = ["BuiltGraph", "ForeignArrays", "allocate_jobs"]
+__all__ = ["BuiltGraph", "ForeignArrays", "Node", "allocate_jobs"]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One recorded operation with its addresses resolved.
+
+    Its check changes with its failure record.
+    """
+
+    label: str
+    site: CallSite
+    kind: object
+    uses: tuple[RecordedUse, ...]
+    work: DeviceWork
+    check: Check | None
+    kept: tuple[object, ...] = ()  # objects that the work keeps, as long as the node may run
+
+    def recipe(self, device: Device) -> Recipe:
+        """The function that puts the work on the backend's queue."""
+
+        def put(queue: Queue[object]) -> None:
+            tape = Tape(device, queue)
+            self.work.enqueue(tape)
+            self.kept = tuple(tape.kept)
+
+        return put
+
+    def renew_check(self) -> None:
+        """Report to a new failure record from now on."""
+        self.check = cast("RepeatedWork", self.work).renew()
+
+
+def _make_node(job: Job) -> Node:
+    """A node for a recorded operation, whose storages are all allocated."""
+    repeat = getattr(job.work, "repeated", None)
+    if repeat is not None:
+        work: RepeatedWork = repeat()
+        return Node(job.label, job.site, work.kind, job.uses, work, job.check)
+    if job.check is not None:
+        raise LaunchError(
+            f"{job.label}, built at {job.site}, reports failures in a place of its own and cannot"
+            " be part of a graph, whose replays each need one"
+        )
+    return Node(job.label, job.site, type(job.work), job.uses, job.work, None)
+
+
+class _Instance:
+    """The backend's graph of some nodes, which lives until its last replay has completed.
+
+    Replays are ordered, so only the last one is tracked.
+    """
+
+    __slots__ = ("_graph", "_nodes", "device", "last", "launch")
+
+    launch: Callable[[Queue[object]], Mapping[int, BaseException]]
+
+    def __init__(self, device: Device, nodes: Sequence[Node], plan: GraphPlan) -> None:
+        self.device = device
+        self.last: Fence | None = None  # the end of the last replay
+        self._nodes = tuple(nodes)  # which keep objects of the work alive
+        recipes = [node.recipe(device) for node in nodes]
+        built = device.backend.build_graph(list(zip(recipes, plan.after, strict=True)))
+        self._graph: BackendGraph = built
+        self.launch = built.launch  # puts all nodes on a queue, and gives the exceptions by node
+
+    def change(self, number: int, node: Node) -> bool:
+        """Give a node other work; False means that this instance is unusable."""
+        if self.last is not None:
+            # A replay in flight may still use the old node.
+            self.last.stream.keep(self._nodes[number], until=self.last.count)
+        self._nodes = (*self._nodes[:number], node, *self._nodes[number + 1 :])
+        return self._graph.change(number, node.recipe(self.device))
+
+    def mark_launched(self, stream: Stream, count: int) -> None:
+        """Track the last replay: the instance is destroyed after it has completed."""
+        if self.last is None or self.last.stream is not stream:
+            self.last = Fence(stream, count, None)
+        else:
+            self.last.count = count
+
+    def __del__(self) -> None:
+        # No driver call: the collector may run this at any point.
+        if getattr(self, "_graph", None) is not None:
+            work = partial(_destroy, self.device, self._graph, self._nodes, self.last)
+            self.device.deferred.append(DeferredCall(work, may_be_repeated=False))
+
+
+def _destroy(
+    device: Device, graph: BackendGraph, nodes: tuple[Node, ...], last: Fence | None
+) -> None:
+    """Destroy a graph if its last replay has completed, else defer this; its nodes keep objects."""
+    if last is None or last.has_passed:
+        graph.destroy()  # not repeated: the driver would destroy it twice
+    else:
+        again = DeferredCall(partial(_destroy, device, graph, nodes, last), may_be_repeated=False)
+        last.stream.keep(Postponed(device, again), until=last.count)
 
 
 class BuiltGraph:
@@ -47,9 +151,9 @@ class BuiltGraph:
         self._broken: BaseException | None = None
         self._last: list[Outcome] = []  # of the checked nodes, in the last replay
         self._replays: deque[Outcome] = deque()  # whose failure may not have been raised yet
-        nodes = tuple(make_node(job) for job in jobs)
+        nodes = tuple(_make_node(job) for job in jobs)
         plan = self._make_plan(nodes)
-        self._instance = Instance(device, nodes, plan)
+        self._instance = _Instance(device, nodes, plan)
         self._adopt(nodes, plan)
 
     def _adopt(self, nodes: tuple[Node, ...], plan: GraphPlan) -> None:
@@ -92,11 +196,6 @@ class BuiltGraph:
                 timeline.upstream(region, hidden)
         return None
 
-    def refuse_recorded(self, label: str) -> None:
-        """Refuse a replay inside a block that records writes to the same memory."""
-        members = [access.member for access in self.access.timelines]
-        refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), label)
-
     def _report(self) -> None:
         """Raise the failure of an earlier replay, if it is known and has not been raised."""
         while self._replays:
@@ -119,7 +218,7 @@ class BuiltGraph:
     # --- a replay that is submitted ---
 
     def replay_again(self, stream: Stream) -> int:
-        """Launch all nodes behind the last replay, where the access is calm; gives the count."""
+        """Launch all nodes behind the last replay, on the quick stream; gives the count."""
         access = self.access
         try:
             self._instance.launch(stream.queue)
@@ -210,7 +309,7 @@ class BuiltGraph:
     def _break(self, error: BaseException) -> None:
         """Mark the backend's graph as half changed: it is not launched again."""
         self._broken = error
-        self.access.calm = None
+        self.access.quick_stream = None
 
     # --- another node ---
 
@@ -222,7 +321,7 @@ class BuiltGraph:
         if self.access.holders:
             held = Conflict(self.access.holders[0], "", writes=True)
             raise BorrowError(refusal(held, "the graph", by, writes=True))
-        node = make_node(job)
+        node = _make_node(job)
         if node.kind != self.nodes[number].kind:
             raise LaunchError(
                 f"node {number} of the graph, recorded at {self.nodes[number].site}, runs"
@@ -257,7 +356,7 @@ class BuiltGraph:
         try:
             in_place = in_place and self._instance.change(number, nodes[number])
             if not in_place:
-                self._instance = Instance(self.device, nodes, plan)
+                self._instance = _Instance(self.device, nodes, plan)
         except BaseException as error:
             if in_place:
                 self._change_back(number, error)

@@ -11,7 +11,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.built_graph import BuiltGraph
-from tilewright.runtime.graphs.recording import Tape, block_is_open
+from tilewright.runtime.graphs.recording import Tape, block_is_open, refuse_recorded
 from tilewright.runtime.interop.streams import in_their_order, library_streams
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import CallSite, user_frame
@@ -81,10 +81,10 @@ class Replay(SingleOp[tuple[Any, ...]]):
                     device.settle_deferred()
                 device.busy = self.label
                 access = graph.access
-                is_calm = access.calm is not None and not access.holders
-                if is_calm and access.conflicting:
-                    is_calm = access.first_conflict() is None
-                if is_calm and (not access.direct or access.pause_direct()):
+                is_quick = access.quick_stream is not None and not access.holders
+                if is_quick and access.conflicting:
+                    is_quick = access.first_conflict() is None
+                if is_quick and (not access.direct or access.pause_direct()):
                     access.holders.append(holder)
                 else:
                     graph.acquire(holder)
@@ -116,7 +116,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         """Launch the graph on a stream."""
         graph = self._graph
         assert graph is not None, "a built replay has its graph"
-        if graph.access.calm is stream and not INTERCEPTED.said:
+        if graph.access.quick_stream is stream and not INTERCEPTED.said:
             self._stream, self._count = stream, graph.replay_again(stream)
             return
         if isinstance(stream, Tape):
@@ -125,7 +125,8 @@ class Replay(SingleOp[tuple[Any, ...]]):
                 " graphs. Record the operations themselves"
             )
         if block_is_open():
-            graph.refuse_recorded(self.name)
+            members = [access.member for access in graph.access.timelines]
+            refuse_recorded(((m.storage, c.region) for m in members for c in m.claims), self.name)
         if stream.queue.is_capturing():
             raise LaunchError(
                 f"{self.name} cannot be recorded into a CUDA graph of another library, which has"

@@ -17,7 +17,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.foreign import ArrayPlace, ForeignStorage, Producer
-from tilewright.runtime.memory.layout import Layout, check_shape
+from tilewright.runtime.memory.layout import Layout, check_shape, packed_strides
 from tilewright.runtime.memory.layout_templates import find_handle_template
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.order.critical import critical
@@ -151,9 +151,8 @@ def _in_elements(
     All axes of an array without elements do.
     """
     found = []
-    packed = 1
     is_empty = 0 in shape
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+    for extent, stride, packed in zip(shape, strides, packed_strides(shape), strict=True):
         if extent <= 1 or is_empty:
             found.append(packed)
         elif stride < 0:
@@ -169,5 +168,4 @@ def _in_elements(
             )  # fmt: skip
         else:
             found.append(stride // itemsize)
-        packed *= max(extent, 1)
-    return tuple(reversed(found))
+    return tuple(found)

@@ -29,6 +29,7 @@ from tilewright.dtypes import (
     u32,
     u64,
 )
+from tilewright.runtime.memory.layout import packed_strides
 
 __all__ = [
     "CPU",
@@ -161,8 +162,4 @@ def _open(capsule: Any) -> tuple[_Tensor | None, int]:
 def _strides(tensor: _Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     if tensor.strides:
         return tuple(tensor.strides[axis] for axis in range(len(shape)))
-    strides, packed = [], 1
-    for extent in reversed(shape):
-        strides.append(packed)
-        packed *= extent
-    return tuple(reversed(strides))
+    return packed_strides(shape)

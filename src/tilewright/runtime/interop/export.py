@@ -9,7 +9,7 @@ operation on the memory. Finalisers only append to the deferred queue.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tilewright.runtime.ops.call_site import site_outside
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import OnlyOne
 from tilewright.runtime.order.access import Handle, Mode
-from tilewright.runtime.order.borrow import Borrow, Role, uses_of
+from tilewright.runtime.order.borrow import Borrow, BorrowedWork, Role, uses_of
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.deferred import DeferredCall
 
@@ -70,13 +70,6 @@ class Exporting:
     def __dlpack_device__(self: Exportable) -> tuple[int, int]:
         """The device of the memory, in DLPack's numbers."""
         return place_of(self.storage.device)
-
-
-class _Exported(NamedTuple):
-    """An export, as the work of a borrow."""
-
-    roles: tuple[Role, ...]
-    label: str = "an export"
 
 
 class _Hold(Borrow):
@@ -129,7 +122,7 @@ class Export(OnlyOne):
             critical(device, "an export", timeline.upstream, region)
             roles = (Role(Mode.READ if self.read_only else Mode.UPDATE, ""),)
             site = site_outside(_CONSUMERS)
-            uses, work = uses_of((self.tensor,), roles), _Exported(roles)
+            uses, work = uses_of((self.tensor,), roles), BorrowedWork("an export", roles)
             self._holder = _Hold.of(work, (self.tensor,), uses, site)
             critical(device, "an export", self._holder.acquire, device)
             storage.materialise(device.stream)

@@ -21,6 +21,7 @@ from weakref import ref
 
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.process import in_children
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.layout_templates import HandleTemplate
@@ -294,6 +295,7 @@ def _is_recorded(device: Device) -> bool:
 
 # The table of the process.
 RANGES = _Ranges()
+in_children(RANGES.reset)
 
 
 class _Left:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.errors import LaunchError
 from tilewright.given import shown
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import MAX_EXTENT
-from tilewright.runtime.memory.tilings import Cuttable, Tiling, check_positive
+from tilewright.runtime.memory.tilings import Tiling, check_positive
+
+if TYPE_CHECKING:
+    from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = ["HostPartition", "PersistentPartition", "TensorMaker", "tensor_maker"]
 
@@ -43,17 +46,17 @@ class HostPartition:
 
     __slots__ = ("_array", "_tensor", "_tiling")
 
-    _tensor: Cuttable
+    _tensor: Tensor
     _tiling: Tiling
     # The torch tensor that was cut, if any: then `_tensor` is its wrapper, which keeps no tensor.
     _array: Any
 
     @property
-    def tensor(self) -> Cuttable:
+    def tensor(self) -> Tensor:
         """The tensor that is cut."""
         if self._array is None:
             return self._tensor
-        made: Cuttable = tensor_maker.make(self._array)
+        made: Tensor = tensor_maker.make(self._array)
         return made
 
     @property
@@ -77,7 +80,7 @@ class HostPartition:
         return self._tiling.is_prefix
 
     @property
-    def segments(self) -> Cuttable | None:
+    def segments(self) -> Tensor | None:
         """Offsets of ragged rows along the first axis, each of which is cut by itself."""
         return self._tiling.segments
 
@@ -147,7 +150,7 @@ class PersistentPartition:
         object.__setattr__(self, "group", tuple(min(entry, MAX_EXTENT) for entry in group))
 
     @property
-    def tensor(self) -> Cuttable:
+    def tensor(self) -> Tensor:
         """The tensor that is cut."""
         return self.partition.tensor
 

@@ -7,17 +7,18 @@ tiling with segments refers to their offsets, and is not shared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import DType, i32, i64
 from tilewright.errors import LaunchError
 from tilewright.given import as_int, as_ints, shown
-from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import MAX_EXTENT
+
+if TYPE_CHECKING:
+    from tilewright.runtime.memory.tensor import Tensor
 
 __all__ = [
     "PLAIN_TILINGS",
-    "Cuttable",
     "Tiling",
     "check_positive",
     "check_tile",
@@ -26,22 +27,6 @@ __all__ = [
 ]
 
 _KEPT = 1024  # entries; a full table is cleared
-
-
-class Cuttable(Protocol):
-    """The part of a tensor that a partition needs."""
-
-    @property
-    def dtype(self) -> type[DType]:
-        """The type of its elements."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-
-    @property
-    def device(self) -> Device:
-        """The device of its storage."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +41,7 @@ class Tiling:
     tile: tuple[int | None, ...]
     order: tuple[int, ...]
     is_prefix: bool
-    segments: Cuttable | None
+    segments: Tensor | None
     grid: tuple[int, ...]  # tiles along each axis of the grid
     only: int | None  # extent of a tile along the only axis of a shape, if that is cut
 
@@ -71,7 +56,7 @@ def find_tiling(
     tile: tuple[Any, ...],
     order: Any,
     is_prefix: bool,
-    segments: Cuttable | None,
+    segments: Tensor | None,
 ) -> Tiling:
     """The tiling of a shape; refuses an invalid tile, order or segments."""
     if len(tile) != len(shape):
@@ -100,7 +85,7 @@ def _make(
     tile: tuple[int | None, ...],
     order: tuple[int, ...],
     is_prefix: bool,
-    segments: Cuttable | None,
+    segments: Tensor | None,
 ) -> Tiling:
     for axis, (extent, entry) in enumerate(zip(shape, tile, strict=True)):
         if entry is not None and entry > MAX_EXTENT:
@@ -124,7 +109,7 @@ def _make(
 
 
 def _check_segments(
-    offsets: Cuttable, tile: tuple[int | None, ...], is_prefix: bool, order: tuple[int, ...]
+    offsets: Tensor, tile: tuple[int | None, ...], is_prefix: bool, order: tuple[int, ...]
 ) -> None:
     """Offsets are a device tensor with one axis, and number the pieces by themselves."""
     dtype = getattr(offsets, "dtype", None)

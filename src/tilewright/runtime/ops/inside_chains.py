@@ -37,25 +37,25 @@ _chain: ContextVar[Named | None] = ContextVar("chain", default=None)
 class Inside:
     """The context in which the steps of a chain run."""
 
-    __slots__ = ("_chain", "_current", "_said")
+    __slots__ = ("_chain", "_current", "_value")
 
     def __init__(self, chain: Named, stream: Stream) -> None:
         self._chain = chain
         self._current = chain.device.current
-        self._said = chain.device.current.saying(stream)
+        self._value = chain.device.current.new_value(stream)
 
     def call(self, step: Callable[[Any], Any], result: Any) -> Any:
         """Call a step with a result."""
-        chain, said = _chain.get(), self._current.find()
+        chain, before = _chain.get(), self._current.find()
         stream = self._current.variable
         # Each `finally` has one call, of C, so a signal handler raises after it.
         try:
             try:
                 _chain.set(self._chain)
-                stream.set(self._said)
+                stream.set(self._value)
                 return step(result)
             finally:
-                stream.set(said)
+                stream.set(before)
         finally:
             _chain.set(chain)
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
-from tilewright.runtime.devices.policies import SchedulingPolicy, ask_policy
-from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.devices.stream import SchedulingPolicy, Stream, ask_policy
 from tilewright.runtime.graphs.recording import Tape, graph_maker
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tilings import check_tile

@@ -20,7 +20,7 @@ from tilewright.runtime.ops.lifecycle import Ends, State
 from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.borrow import Borrow, Role
+from tilewright.runtime.order.borrow import Borrow, BorrowedWork
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Use
@@ -37,13 +37,6 @@ class Launch(NamedTuple):
     tensors: tuple[Handle, ...]
     uses: tuple[Use, ...]
     arrays: tuple[Any, ...]  # torch tensors behind wrappers
-
-
-class _Borrowing(NamedTuple):
-    """All launches of a sequence, as one borrow describes them."""
-
-    label: str
-    roles: tuple[Role, ...]
 
 
 class SequenceOp(SingleOp[T]):
@@ -98,7 +91,7 @@ class SequenceOp(SingleOp[T]):
         roles = tuple([role for part in parts for role in part.work.roles])
         tensors = tuple([tensor for part in parts for tensor in part.tensors])
         uses = tuple([use for part in parts for use in part.uses])
-        return Borrow.of(_Borrowing(self.label, roles), tensors, uses, self._site)
+        return Borrow.of(BorrowedWork(self.label, roles), tensors, uses, self._site)
 
     def _hold(self, borrow: Borrow, launches: tuple[LaunchOp[Any], ...]) -> None:
         for one in launches:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
     from tilewright.runtime.devices.stream import Stream
 
-__all__ = ["Borrow", "Borrowing", "Holder", "Role", "refusal", "uses_of"]
+__all__ = ["Borrow", "BorrowedWork", "Borrowing", "Holder", "Role", "refusal", "uses_of"]
 
 
 class Holder(Protocol):
@@ -58,6 +58,13 @@ class Borrowing(Protocol):
     @property
     def roles(self) -> tuple[Role, ...]:
         """The role of each tensor."""
+
+
+class BorrowedWork(NamedTuple):
+    """The label and the roles of a borrow without one work of its own."""
+
+    label: str
+    roles: tuple[Role, ...]
 
 
 class Borrow:

@@ -1,7 +1,7 @@
-"""Locks that are free again in a forked child, where no thread is left to release a held one.
+"""The process: its cores, and locks that are free again in a forked child.
 
-Devices and the table of foreign ranges reset their own locks, with more state. A lock of this kind
-must not be held around code that may fork.
+In a child no thread is left to release a held lock. Devices and the table of foreign ranges reset
+their own locks, with more state. A lock of this kind must not be held around code that may fork.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-__all__ = ["ForkedLock", "in_children"]
+__all__ = ["ForkedLock", "in_children", "usable_cores"]
 
 if TYPE_CHECKING:
     RLock: Any = threading.RLock
@@ -53,3 +53,9 @@ def _renew_all() -> None:
 
 
 in_children(_renew_all)
+
+
+def usable_cores() -> int:
+    """Cores that the system lets this process run on; all if it cannot say, at least one."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
