@@ -24,7 +24,7 @@ from functools import partial, update_wrapper
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from tilewright.errors import CompileError, LaunchError
+from tilewright.errors import CompileError
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
@@ -32,7 +32,7 @@ from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.device import CHOSEN_DEVICE, current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array
-from tilewright.runtime.interop.passed import wrapped
+from tilewright.runtime.interop.passed import find_wrapper
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.ops.deferring import defer, has_operations
 from tilewright.runtime.ops.operation import DeviceOp
@@ -63,7 +63,9 @@ _TEXT = """def {name}({parameters}):
 """
 # An argument that is no `Tensor` may be a torch tensor, which has a wrapper.
 _HANDLE = """
-        {handle} = {name} if {name}.__class__ in _own else _wrapper({name})"""
+        {handle} = {name} if {name}.__class__ in _own else _wrapper({name})
+        if {handle} is None:
+            {handle} = {name}"""
 
 
 def function(body: F) -> F:
@@ -190,7 +192,7 @@ class _Calls:
             "_chosen": CHOSEN_DEVICE,
             "_entries": self._entries, "_override": CONFIG_OVERRIDE, "_len": len, "_own": _OWN,
             "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_intercepted": INTERCEPTED,
-            "_wrapper": _wrapper,
+            "_wrapper": find_wrapper,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         made = define(self._text(), "how a function is called", known)[self._body.__name__]
@@ -267,15 +269,6 @@ class _Replaced:
 
 
 _OWN = frozenset({Tensor, *_PLAIN})
-
-
-def _wrapper(value: Any) -> Any:
-    """The wrapper of a torch tensor; any other object, and a refused tensor, itself."""
-    try:
-        found = wrapped(value)
-    except LaunchError:  # the cold path raises it again, with the argument's name
-        return value
-    return value if found is None else found
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:

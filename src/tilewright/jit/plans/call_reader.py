@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import (
     AccumParam,
     ConstParam,
@@ -40,7 +39,7 @@ from tilewright.jit.plans.plan import BoundLaunch
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.lang.builtin import Builtin
 from tilewright.runtime.devices.context import INTERCEPTED
-from tilewright.runtime.interop.passed import wrapped
+from tilewright.runtime.interop.passed import find_wrapper
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor, make_use
 from tilewright.runtime.ops.launch import LaunchOp
@@ -155,14 +154,6 @@ def _given(named: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*takewhile(lambda one: one is not _MISSING, named), *rest)
 
 
-def _wrapper(value: Any) -> Tensor | None:
-    """The wrapper of a torch tensor; None for another object, and for a refused tensor."""
-    try:
-        return wrapped(value)
-    except LaunchError:  # raised again, with the argument's name, by the cold path
-        return None
-
-
 def _named(keywords: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments of the call, with defaults."""
     return {name: one for name, one in keywords.items() if one is not _MISSING} | more
@@ -183,7 +174,7 @@ _NAMES: dict[str, Any] = {
     "_given": _given,
     "_named": _named,
     "_use": make_use,
-    "_wrapper": _wrapper,
+    "_wrapper": find_wrapper,
     "_intercepted": INTERCEPTED,
     "_MANY": MANY,
     "_FIRST_HIT": FIRST_HIT,

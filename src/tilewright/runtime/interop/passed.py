@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import find_place
@@ -31,7 +31,7 @@ from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.timeline import Timeline
 
-__all__ = ["WRAPPERS", "PassedStorage", "wrap", "wrapped"]
+__all__ = ["WRAPPERS", "PassedStorage", "find_wrapper", "wrapped"]
 
 _MANY = 16384  # wrappers; a full table is cleared
 _TORCH = TorchLibrary(None)
@@ -44,7 +44,7 @@ _kinds: set[type] = set()  # types of tensors that have wrappers
 class PassedStorage(ForeignStorage):
     """The memory at a place, for every tensor that is passed there."""
 
-    __slots__ = ("_memory", "_told")
+    __slots__ = ("_itemsize", "_memory", "_reach", "_told")
 
     is_counted = False  # it keeps no array
     producer: TorchLibrary
@@ -54,6 +54,7 @@ class PassedStorage(ForeignStorage):
     def __init__(self, device: Device, place: ArrayPlace, first: int, memory: Any) -> None:
         super().__init__(device, _TORCH, place, first)
         self._memory, self._told = ref(memory), None
+        self._itemsize, self._reach = place.form.itemsize, place.form.reach
 
     @property
     def has_memory(self) -> bool:
@@ -73,9 +74,8 @@ class PassedStorage(ForeignStorage):
             raise InternalError("a wrapper is used without its tensor")
         if array.data_ptr() != self.first:
             raise self.refusal(MOVED)
-        form = self.origin.form
-        needed = array.storage_offset() * form.itemsize + form.reach
-        if array.untyped_storage().nbytes() < needed and form.reach:
+        needed = array.storage_offset() * self._itemsize + self._reach
+        if array.untyped_storage().nbytes() < needed and self._reach:
             reason = why_too_small(array, self.first, self.origin.template.region.high)
             raise self.refusal(reason or MOVED)
 
@@ -117,17 +117,30 @@ def wrapped(array: Any) -> Tensor | None:
         if not is_torchs_own(kind):
             return None
         _kinds.add(kind)
-    return wrap(array)
-
-
-def wrap(array: Any) -> Tensor:
-    """The wrapper of a torch tensor."""
     try:
         key = array.data_ptr(), array.dtype, array.shape, array.stride(), array.is_cuda
     except RuntimeError:  # a tensor without memory, or not strided: refused by `locate`
         return _make(array, None)
     found = WRAPPERS.get(key)
     return _make(array, key) if found is None or array.is_neg() else found
+
+
+def find_wrapper(array: Any) -> Tensor | None:
+    """The wrapper of a tensor; None also for a refused tensor, which is refused by the cold path.
+
+    A wrapper that exists is found without another call.
+    """
+    kind = array.__class__
+    try:
+        if kind in _kinds and not array.is_neg():
+            found = WRAPPERS.get(
+                (array.data_ptr(), array.dtype, array.shape, array.stride(), array.is_cuda)
+            )
+            if found is not None:
+                return found
+        return wrapped(array)
+    except (LaunchError, RuntimeError):
+        return None
 
 
 def _make(array: Any, key: tuple[Any, ...] | None) -> Tensor:

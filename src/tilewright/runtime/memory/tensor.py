@@ -384,10 +384,11 @@ class _MovedTensor(Tensor):
 def make_use(tensor: Tensor, writes: bool) -> Use:
     """The first use of a tensor by operations that write it, or read it.
 
-    Handles of one region may share it: it is then one of the last in the timeline.
+    Handles of one region may share it: it is then one of the last in the timeline. Those of
+    replays, which are recorded late, are not shared.
     """
     timeline, region = tensor.storage.timeline, tensor.region
-    for use in timeline.uses[-_NEAR:]:
+    for use in () if timeline.graphs else timeline.uses[-_NEAR:]:
         if use.region is region and use.writes is writes:
             break
     else:

@@ -193,8 +193,12 @@ class LaunchOp(SingleOp[T]):
         if self._state is not _BUILT:  # `put_once` runs parts of other operations as well
             self.check_built()
         chosen = stream if stream is not None else self._chosen
-        if chosen is None and not work.foreign:
-            chosen = device.stream if device.current.said else device.default
+        if chosen is None:
+            current = device.current.get() if device.current.said else None
+            if work.foreign and not isinstance(current, Tape):
+                chosen = self._torch_stream()
+            else:
+                chosen = current or device.default
         if chosen is None or chosen.__class__ is not Stream or chosen.device is not device:
             chosen = self.choose_stream(stream)
         try:
@@ -319,16 +323,24 @@ class LaunchOp(SingleOp[T]):
 
     def _follows(self, stream: Stream) -> bool:
         """Whether all arrays are torch's, whose current stream this is, without a capture."""
-        tensors, foreign = self._borrow.tensors, self._work.foreign
-        for number in foreign:
-            if self._array(number) is None or not tensors:
-                return False
-        if not tensors or self.library_streams_used() != (stream,):
+        if self._torch_stream() is not stream:
             return False
         if not stream.is_plain and stream.queue.is_capturing():
             return False
         self._check_arrays()
         return True
+
+    def _torch_stream(self) -> Stream | None:
+        """The current stream of torch, if all arrays of other libraries are its tensors."""
+        arrays, foreign, tensors = self._arrays, self._work.foreign, self._borrow.tensors
+        if not tensors or not arrays:
+            return None
+        for number in foreign:
+            if arrays[number] is None:
+                return None
+        storage: Any = tensors[foreign[0]].storage
+        stream: Stream | None = storage.producer.current_stream(self.device)
+        return stream
 
     def _tell_libraries(self, stream: Stream) -> None:
         """Keep arrays that libraries may free too early, and report writes."""
