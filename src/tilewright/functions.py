@@ -52,9 +52,9 @@ _TEXT = """def {name}({parameters}):
             _tensors, _arrays, _specs = ({wrappers}), ({arrays}), ({wrapped_specs})
         else:
             return _calls.other(({all}))
-    _like = (_specs, None if {defaults} else ({values}), _device() if _chosen.said else None)
+    _like = (_specs, None if {defaults} else ({values}), _device() if _chosen.values else None)
     _found = _entries.get(_like)
-    if _found.__class__ is _Entry and not _intercepted.said and not _override.said:
+    if _found.__class__ is _Entry and not _intercepted.values and not _override.values:
         if not _found.captures or _found.is_current:
             _operation = _found.build(_tensors, _arrays, 2)
             if _operation is not None:

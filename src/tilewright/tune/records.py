@@ -218,7 +218,7 @@ def remembered(choose: Callable[P, Config]) -> Callable[P, Config]:
 
     @wraps(choose)
     def choice(*args: P.args, **kwargs: P.kwargs) -> Config:
-        if CONFIG_OVERRIDE.said and CONFIG_OVERRIDE.get() is not None:
+        if CONFIG_OVERRIDE.values and CONFIG_OVERRIDE.get() is not None:
             return choose(*args, **kwargs)
         place: Hashable = (args, *kwargs.items()) if kwargs else args
         found = known.get(place)

@@ -109,12 +109,13 @@ _FIND = """
         _key = {same}
         _found = _table.get(_key)
         if _found.__class__ is _Bound:
-            if not _intercepted.said and (_found.captures is None or _found.captures.are_current()):
+            _captures = _found.captures
+            if not _intercepted.values and (_captures is None or _captures.are_current()):
                 return _Operation().build(_found, {tensors}, {uses}, {result}, {arrays})
         else:
             _planned = _plans.get((None, {like}))
             if _planned is not None:
-                if _found is None and _planned.is_plain and {apart} and not _intercepted.said:
+                if _found is None and _planned.is_plain and {apart} and not _intercepted.values:
                     _young[_key] = _FIRST_HIT
                     if _len(_young) > _MANY:
                         _age()

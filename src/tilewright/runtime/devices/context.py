@@ -57,19 +57,19 @@ class ContextValue(Generic[T]):
 
 
 class ContextFlag(Generic[T]):
-    """A variable of the context, None if it is not set: `if some.said and some.get(): …`."""
+    """A variable of the context, None if it is not set: `if some.values and some.get(): …`."""
 
-    __slots__ = ("said", "variable")
+    __slots__ = ("values", "variable")
 
-    said: set[ref[ContextValue[T]]]  # set in any context of the process
+    values: set[ref[ContextValue[T]]]  # set in any context of the process
 
     def __init__(self, name: str) -> None:
         self.variable: ContextVar[ContextValue[T] | None] = ContextVar(name, default=None)
-        self.said = set()
+        self.values = set()
 
     def get(self) -> T | None:
         """The value in this context."""
-        entry = self.find() if self.said else None
+        entry = self.find() if self.values else None
         return None if entry is None else entry.value
 
     def find(self) -> ContextValue[T] | None:
@@ -84,7 +84,7 @@ class ContextFlag(Generic[T]):
     def new_value(self, value: T) -> ContextValue[T]:
         """An entry for a value, to be set any number of times."""
         entry = ContextValue(value)
-        self.said.add(ref(entry, self.said.discard))
+        self.values.add(ref(entry, self.values.discard))
         return entry
 
 

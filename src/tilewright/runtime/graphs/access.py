@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.runtime.memory.regions import Region
+from tilewright.runtime.order.critical import insist
 from tilewright.runtime.order.failure import Outcome
-from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict, Timeline, Use
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from tilewright.runtime.interop.torch_tensors import TORCH, TorchLibrary
 from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.ops.work import DeviceWork
 from tilewright.runtime.order.borrow import Holder, refusal
+from tilewright.runtime.order.critical import insist
 from tilewright.runtime.order.deferred import DeferredCall, Postponed
 from tilewright.runtime.order.failure import Check, Fence, Outcome
-from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict
 
 __all__ = ["BuiltGraph", "ForeignArrays", "Node", "allocate_jobs"]

@@ -116,7 +116,7 @@ class Replay(SingleOp[tuple[Any, ...]]):
         """Launch the graph on a stream."""
         graph = self._graph
         assert graph is not None, "a built replay has its graph"
-        if graph.access.quick_stream is stream and not INTERCEPTED.said:
+        if graph.access.quick_stream is stream and not INTERCEPTED.values:
             self._stream, self._count = stream, graph.replay_again(stream)
             return
         if isinstance(stream, Tape):

@@ -21,10 +21,9 @@ from tilewright.runtime.memory.free_list import Free
 from tilewright.runtime.memory.pool import Pool, allocate
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.ops.call_site import CallSite, user_frame
-from tilewright.runtime.order.critical import critical
+from tilewright.runtime.order.critical import critical, insist
 from tilewright.runtime.order.deferred import Postponed
 from tilewright.runtime.order.failure_records import Allocation
-from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Timeline, Use
 
 __all__ = ["FROM_USERS", "Initialiser", "Maker", "Storage"]
@@ -73,7 +72,7 @@ class Storage:
         A tensor has its address then, so that a launch bound to that address is found again.
         """
         device = self.device
-        stream = device.stream if device.current.said else device.default
+        stream = device.stream if device.current.values else device.default
         if stream is None:
             return False
         with device.lock:

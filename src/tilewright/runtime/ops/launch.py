@@ -33,9 +33,8 @@ from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import DeviceWork, LaunchWork, OnceWork
 from tilewright.runtime.order.access import Access, Handle, check_accesses
 from tilewright.runtime.order.borrow import Borrow, uses_of
-from tilewright.runtime.order.critical import reentered
+from tilewright.runtime.order.critical import insist, reentered
 from tilewright.runtime.order.failure import Check, Outcome
-from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Use
 
 __all__ = ["LaunchOp", "make_operation"]
@@ -194,7 +193,7 @@ class LaunchOp(SingleOp[T]):
             self.check_built()
         chosen = stream if stream is not None else self._chosen
         if chosen is None:
-            current = device.current.get() if device.current.said else None
+            current = device.current.get() if device.current.values else None
             if work.foreign and not isinstance(current, Tape):
                 chosen = self._torch_stream()
             else:
@@ -225,7 +224,7 @@ class LaunchOp(SingleOp[T]):
                 stream.settle(ask=False)
             uses, is_put = borrow.uses, False
             is_plain = stream.is_plain if not work.foreign else self._follows(stream)
-            if not (is_plain and uses) or work.check or INTERCEPTED.said:
+            if not (is_plain and uses) or work.check or INTERCEPTED.values:
                 super().put_once(stream)
                 return
             for use in uses:
@@ -301,7 +300,7 @@ class LaunchOp(SingleOp[T]):
         """Put the work on a stream and record its uses; the caller releases the borrow."""
         work = self._work
         if stream.is_plain:
-            if INTERCEPTED.said and block_is_open():
+            if INTERCEPTED.values and block_is_open():
                 self._refuse_recorded()
             if not work.foreign:
                 self._run(stream)
@@ -312,7 +311,7 @@ class LaunchOp(SingleOp[T]):
         elif stream.queue.is_capturing():
             self._capture(stream)
             return
-        elif INTERCEPTED.said and block_is_open():
+        elif INTERCEPTED.values and block_is_open():
             self._refuse_recorded()
         theirs = self.library_streams_used()
         if theirs and theirs != (stream,):

@@ -21,8 +21,7 @@ from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, BorrowedWork
-from tilewright.runtime.order.critical import critical
-from tilewright.runtime.order.insisting import insist
+from tilewright.runtime.order.critical import critical, insist
 from tilewright.runtime.order.timeline import Use
 
 __all__ = ["Launch", "SequenceOp", "build_sequence"]

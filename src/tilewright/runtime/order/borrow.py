@@ -14,8 +14,8 @@ from tilewright.errors import BorrowError
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.access import Handle, Mode
+from tilewright.runtime.order.critical import insist
 from tilewright.runtime.order.failure import Outcome
-from tilewright.runtime.order.insisting import insist
 from tilewright.runtime.order.timeline import Conflict, Timeline, Use
 
 if TYPE_CHECKING:
