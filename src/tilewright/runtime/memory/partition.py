@@ -1,36 +1,48 @@
 """Partitions: a tensor cut into tiles, so that each block of a kernel owns one piece.
 
 A partition checks its tile when it is made and knows the number of tiles. It holds no borrow and
-launches nothing.
+launches nothing. A loop of launches cuts its output the same way every time: a handle keeps its
+last tiling, and its spec keeps the last tiling of all handles alike, so a call with the same tile
+alone only makes a partition; binding arguments to named parameters would take longer than that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import update_wrapper
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError
 from tilewright.given import shown
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.memory.layout import MAX_EXTENT
-from tilewright.runtime.memory.tilings import Tiling, check_positive
+from tilewright.runtime.memory.layout_templates import TensorSpec
+from tilewright.runtime.memory.tilings import (
+    PLAIN_TILINGS,
+    Tiling,
+    check_positive,
+    check_truth,
+    find_tiling,
+)
 
 if TYPE_CHECKING:
     from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["HostPartition", "PersistentPartition", "TensorMaker", "tensor_maker"]
+__all__ = [
+    "Cuttings",
+    "HostPartition",
+    "PersistentPartition",
+    "TensorMaker",
+    "tensor_maker",
+]
 
 
 class TensorMaker:
     """Makes a tensor of a tensor or an array, and None of another object; set by `imports`."""
 
-    def __init__(self) -> None:
-        self.make: Callable[[Any], Any] = self._missing
-
-    def _missing(self, array: Any) -> NoReturn:
-        raise AssertionError("tilewright.runtime.interop.imports has not been imported")
+    make: Callable[[Any], Any]
 
 
 # Used by `op.partition(…)` and `partition.tensor`.
@@ -170,3 +182,82 @@ class PersistentPartition:
 
     def __repr__(self) -> str:
         return f"<{self.partition!r}, persistent, group {self.group}>"
+
+
+class Cuttings:
+    """Base of handles: their cutting into tiles."""
+
+    __slots__ = ("_tiling",)
+
+    shape: tuple[int, ...]
+    spec: TensorSpec
+    _tiling: Tiling | None  # its last tiling, if its axes were cut in order
+
+    def partition(
+        self,
+        *tile: int | None,
+        order: tuple[int, ...] = (),
+        prefix: bool = False,
+        segments: Tensor | None = None,
+    ) -> HostPartition:
+        """Cut into tiles, for an output of a kernel. None leaves an axis whole.
+
+        `order` permutes the grid: its axis `a` runs along axis `order[a]` of the tensor, the last
+        one fastest; `~a` starts the blocks of the last tiles first. With `prefix=True` a launch may
+        have fewer blocks than there are tiles; the tiles beyond them are left unwritten.
+
+        `segments` holds offsets along the first axis, i32 or i64: segment `s` begins at the largest
+        of the offsets up to `offsets[s]`, ends at `offsets[s + 1]`, and is cut into pieces by
+        itself. For any offsets, no element is in two pieces and none outside the tensor.
+        """
+        return _cut(self, find_tiling(self.shape, tile, order, check_truth(prefix), segments))
+
+
+_set_tiling = Cuttings.__dict__["_tiling"].__set__  # a handle is sealed
+_set_usual = TensorSpec.__dict__["tiling"].__set__
+
+
+def _find_plain(tensor: Any, tile: tuple[Any, ...]) -> Tiling | None:
+    """The tiling of an earlier cut with the same shape and tile."""
+    for entry in tile:
+        if type(entry) is not int and entry is not None:
+            return None  # True and 1.0 are equal to 1
+    found: Tiling | None = tensor._tiling  # noqa: SLF001
+    if found is None or found.tile != tile:
+        found = PLAIN_TILINGS.get((tensor.shape, tile))
+        _set_tiling(tensor, found)
+        _set_usual(tensor.spec, found)
+    return found
+
+
+def _look_for(tensor: Any, tile: tuple[Any, ...]) -> Tiling:
+    """The tiling with the axes in order and a block for each tile; refuses an invalid tile."""
+    return _find_plain(tensor, tile) or find_tiling(tensor.shape, tile, (), False, None)
+
+
+def _cut(tensor: Any, tiling: Tiling) -> HostPartition:
+    cut = HostPartition()
+    cut._tensor, cut._tiling, cut._array = tensor, tiling, None  # noqa: SLF001
+    return cut
+
+
+def _cut_alike(self: Any, *tile: Any, **how: Any) -> HostPartition:
+    if how:
+        return _cut_anyhow(self, *tile, **how)
+    tiling = self._tiling or self.spec.tiling
+    if not (
+        tiling
+        and tiling.only
+        and len(tile) == 1
+        and type(tile[0]) is int
+        and tile[0] == tiling.only
+    ):
+        tiling = _look_for(self, tile)
+    cut = HostPartition()  # as `_cut` does, without a call
+    cut._tensor, cut._tiling, cut._array = self, tiling, None  # noqa: SLF001
+    return cut
+
+
+_cut_anyhow = Cuttings.partition
+if not TYPE_CHECKING:
+    Cuttings.partition = update_wrapper(_cut_alike, Cuttings.partition)

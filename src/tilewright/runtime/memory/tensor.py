@@ -19,7 +19,6 @@ from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.graphs.recording import refuse_move
 from tilewright.runtime.interop.export import Exporting
-from tilewright.runtime.memory.cutting import Cuttings
 from tilewright.runtime.memory.dtypes import memory_dtype
 from tilewright.runtime.memory.layout import Layout, Place, one_by_one
 from tilewright.runtime.memory.layout_templates import (
@@ -29,6 +28,7 @@ from tilewright.runtime.memory.layout_templates import (
     find_handle_template,
     find_tensor_template,
 )
+from tilewright.runtime.memory.partition import Cuttings
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
 from tilewright.runtime.memory.transfers import download

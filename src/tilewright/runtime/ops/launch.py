@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
 from sys import _getframe
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from tilewright.errors import BorrowError
 from tilewright.runtime.devices.context import INTERCEPTED
@@ -34,6 +34,7 @@ from tilewright.runtime.ops.work import DeviceWork, LaunchWork, OnceWork
 from tilewright.runtime.order.access import Access, Handle, check_accesses
 from tilewright.runtime.order.borrow import Borrow, uses_of
 from tilewright.runtime.order.critical import insist, reentered
+from tilewright.runtime.order.deferred import DeferredCall
 from tilewright.runtime.order.failure import Check, Outcome
 from tilewright.runtime.order.timeline import Use
 
@@ -497,22 +498,16 @@ class LaunchOp(SingleOp[T]):
             return  # torch's compiler makes objects without calling their constructor
         if state is _BUILT or state is _TAKEN:
             if not self._has_done_all:  # a compiled operation without memory holds nothing
-                self.device.deferred.append(_DroppedLaunch(self._borrow, self._work))
+                work = partial(_drop, self._borrow, self._work)
+                self.device.deferred.append(DeferredCall(work))
             self.warn_if_never_run()
 
 
-class _DroppedLaunch(NamedTuple):
-    """Deferred work: a built operation that was dropped."""
-
-    borrow: Borrow
-    work: LaunchWork
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """Release its borrow."""
-        self.borrow.release()
-        self.borrow.forget()
-        self.work.let_go()
+def _drop(borrow: Borrow, work: LaunchWork) -> None:
+    """Release the borrow of a built operation that was dropped."""
+    borrow.release()
+    borrow.forget()
+    work.let_go()
 
 
 def make_operation(

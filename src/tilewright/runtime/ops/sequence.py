@@ -22,6 +22,7 @@ from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Borrow, BorrowedWork
 from tilewright.runtime.order.critical import critical, insist
+from tilewright.runtime.order.deferred import DeferredCall
 from tilewright.runtime.order.timeline import Use
 
 __all__ = ["Launch", "SequenceOp", "build_sequence"]
@@ -186,20 +187,14 @@ class SequenceOp(SingleOp[T]):
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         if getattr(self, "_state", None) in (State.BUILT, State.TAKEN):
-            self.device.deferred.append(_DroppedSequence(self._borrow))
+            self.device.deferred.append(DeferredCall(partial(_drop, self._borrow)))
             self.warn_if_never_run()
 
 
-class _DroppedSequence(NamedTuple):
-    """Deferred work: a built sequence that was dropped."""
-
-    borrow: Borrow
-    may_be_repeated: bool = True
-
-    def settle(self) -> None:
-        """Release its borrow."""
-        self.borrow.release()
-        self.borrow.forget()
+def _drop(borrow: Borrow) -> None:
+    """Release the borrow of a built sequence that was dropped."""
+    borrow.release()
+    borrow.forget()
 
 
 def build_sequence(
