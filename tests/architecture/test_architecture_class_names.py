@@ -36,3 +36,13 @@ def test_two_classes_of_one_name_are_seen():
     other = Module(f"{module.name}.other", module.path, module.tree)
     classes = {"Twice": [(module, 1), (other, 1)], "Once": [(module, 1)]}
     assert _clashes(classes) == [f"Twice: {module.at(1)}, {other.at(1)}"]
+
+
+def test_operations_have_three_levels_of_classes():
+    import tilewright.runtime  # noqa: F401 (all kinds of operations)
+    from tilewright.runtime.ops.operation import DeviceOp
+
+    kinds, deepest = [DeviceOp], 1
+    while kinds := [kind for one in kinds for kind in one.__subclasses__()]:
+        deepest += 1
+    assert deepest == 3

@@ -24,9 +24,10 @@ from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor import Tensor, make_use, tensor_of
+from tilewright.runtime.ops.chain import Chain
 from tilewright.runtime.ops.chain_steps import Given, How, Step
 from tilewright.runtime.ops.launch import LaunchOp
-from tilewright.runtime.ops.operation import Chain, DeviceOp
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.sequence import Launch, build_sequence
 from tilewright.runtime.ops.zip import Zip
 from tilewright.runtime.order.timeline import Use

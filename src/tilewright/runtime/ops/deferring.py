@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.runtime.ops.call_site import user_site
+from tilewright.runtime.ops.chain import Chain
 from tilewright.runtime.ops.chain_steps import How, Step
 from tilewright.runtime.ops.cut_results import choose_one
-from tilewright.runtime.ops.operation import Chain, DeviceOp
+from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.zip import zip_operations
 
 __all__ = ["defer", "has_operations"]
@@ -69,31 +70,10 @@ def defer(
             error.add_note(f"{label} was called at {site}, with operations among its arguments")
             raise
 
-    return Deferred(source, step, count, label)
+    source.take()
+    return Chain(source, [Step(How.THEN, step)], label, count)
 
 
 def _refuse_several(number: int | None, what: str) -> None:
     if number is not None:
         raise LaunchError(choose_one(what, number))
-
-
-class Deferred(Chain[T]):
-    """A call with operations among its arguments."""
-
-    __slots__ = ("_count",)
-
-    def __init__(
-        self,
-        source: DeviceOp[Any],
-        build: Callable[[Any], DeviceOp[T]],
-        count: int | None,
-        label: str,
-    ) -> None:
-        source.take()
-        super().__init__(source, [Step(How.THEN, build)])
-        self.label = label
-        self._count = count
-
-    def known_count(self) -> int | None:
-        """The number of results of the call."""
-        return self._count

@@ -1,5 +1,7 @@
-"""DeviceOp: a lazy, run-once unit of work on a device, and the operations derived from it.
+"""DeviceOp: a lazy, run-once unit of work on a device.
 
+Its life is common to all kinds of operations: built, submitted, completed, with its result or its
+failure. Each kind defines its own submission; borrows belong to the kinds with work of their own.
 `then`, `map` and similar methods take an operation: from then on only the new operation runs it,
 all on one stream. Only `shared` gives an operation that several others may use. `zip` combines
 several operations into one.
@@ -7,39 +9,235 @@ several operations into one.
 
 from __future__ import annotations
 
-import threading
+import warnings
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import SchedulingPolicy, Stream, ask_policy
-from tilewright.runtime.graphs.recording import Tape, graph_maker
+from tilewright.runtime.graphs.recording import graph_maker
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tilings import check_tile
 from tilewright.runtime.ops.awaiting import completed
-from tilewright.runtime.ops.call_site import CallSite, user_site
+from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.ops.chain_steps import Given, How, Item, Step, check_count, make_step
 from tilewright.runtime.ops.cut_results import CutResult, as_cut, choose_one, uncut
-from tilewright.runtime.ops.inside_chains import Inside
-from tilewright.runtime.ops.lifecycle import Ends, Gone, Runnable, State, Steps, run_steps
+from tilewright.runtime.ops.inside_chains import refuse_waiting
+from tilewright.runtime.ops.lifecycle import GONE, Ends, Gone, State, Steps
 from tilewright.runtime.ops.refusals import NotItsResult
+from tilewright.runtime.order.critical import check_idle
+from tilewright.runtime.order.failure import Fence, Outcome
 
 if TYPE_CHECKING:
     from tilewright.runtime.graphs.graph import Graph
+    from tilewright.runtime.ops.chain import Chain, Shared
 
-__all__ = ["Chain", "Compound", "DeviceOp", "Shared"]
+__all__ = ["DeviceOp", "derived"]
 
 T = TypeVar("T")
 U = TypeVar("U")
+# Looking up members of an enumeration is slow.
+_BUILT, _SUBMITTED, _TAKEN = State.BUILT, State.SUBMITTED, State.TAKEN
+_NOT_ITS_OWN = (State.CLOSED, State.TAKEN, State.RECORDED)
+_warned: dict[Any, Any] = {}
 
 
-class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
-    """One operation. Nothing happens until it is submitted, synced or awaited."""
+class _Derived:
+    """The classes of operations made of others, which `chain` sets."""
 
-    __slots__ = ()
+    chain: type[Chain[Any]]
+    shared: type[Shared[Any]]
+
+
+# Used by `then`, `map` and `shared`.
+derived = _Derived()
+
+
+class DeviceOp(NotItsResult, Awaitable[T]):
+    """One operation. Nothing happens until it is submitted, synced or awaited.
+
+    Its result is handed over once.
+    """
+
+    # Attributes that few operations set are in the dictionary, and cost the others nothing.
+    __slots__ = ("__dict__", "__weakref__", "_chosen", "_result", "_state", "device", "label")
+
+    _chosen: Stream | None  # the stream chosen by a policy
+    _result: T | Gone
+    is_single = False  # whether it is put on a stream in one step, and has no parts
+    _error: BaseException | None = None  # the failure of its submission
+    _failure: Outcome | None = None  # its failure while it ran
+    _has_done_all = False  # compiled, on a device that runs nothing
+
+    def __init__(self, label: str, device: Device) -> None:
+        self._state = State.CLOSED  # until a subclass has set all attributes
+        self.label = label
+        self.device = device
+        self._chosen = None
+        self._result = GONE
+
+    # --- defined by each kind of operation ---
+
+    @property
+    @abstractmethod
+    def site(self) -> CallSite:
+        """The line that built it."""
+
+    @property
+    @abstractmethod
+    def ends(self) -> Ends:
+        """The fences of its work; empty before it was submitted."""
+
+    def last_fences(self) -> tuple[Fence, ...]:
+        """The fences after which all its work has completed."""
+        return tuple(self.ends.fences.values())
+
+    @abstractmethod
+    def compile(self) -> Self:
+        """Compile all programs that the launch needs."""
+
+    @abstractmethod
+    def start(self, stream: Stream) -> None:
+        """Put all work on a stream; refused if another thread has done so."""
+
+    @abstractmethod
+    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
+        """Put the work on a stream, as part of an operation that ends with `ends`.
+
+        Yields the operations that this one consists of; their results are sent back.
+        """
+
+    @abstractmethod
+    def give_back(self) -> None:
+        """Release its borrows and other operations without running."""
+
+    # --- queries ---
+
+    @property
+    def programs(self) -> tuple[Future[Any], ...]:
+        """The programs being assembled since it was built; a submission waits for them."""
+        return ()
+
+    @property
+    def state(self) -> State:
+        """The state, as far as it is known without querying the device."""
+        return self._state
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, with or without success. Never blocks."""
+        if self._state is _SUBMITTED and self.ends.have_passed:
+            self.conclude()
+        return self._state not in (State.BUILT, State.TAKEN, State.SUBMITTED)
+
+    # --- running ---
+
+    def submit(self, stream: Stream | None = None) -> Self:
+        """Hand the operation to a stream (by default the current one) without waiting."""
+        self.check_built()
+        with self.device.lock:
+            check_idle(self.device)
+        chosen = self.choose_stream(stream)
+        try:
+            self.compile()
+            chosen.make_room()
+            self.start(chosen)
+        except BaseException as error:
+            self.abandon(error)
+            raise
+        return self
+
+    def choose_stream(self, stream: Stream | None) -> Stream:
+        """The stream to use; it must be one of this operation's device."""
+        chosen = stream if stream is not None else self._chosen or self.device.stream
+        if not isinstance(chosen, Stream):
+            chosen = self.device.adopt(chosen)
+        if chosen.device is not self.device:
+            raise LaunchError(
+                f"{self.name} runs on {self.device.name}, where its tensors are, and cannot be"
+                f" submitted to a stream of {chosen.device.name}"
+            )
+        return chosen
+
+    def abandon(self, error: BaseException) -> None:
+        """Record why the submission failed, unless another thread has submitted it meanwhile.
+
+        Inside a critical section nothing changes: that is why the call was refused.
+        """
+        with self.device.lock:
+            if self.device.busy is None and self._state in (State.BUILT, State.TAKEN):
+                self.give_back()
+                self._state, self._error = State.FAILED, self._reason(error)
+
+    def _reason(self, error: BaseException) -> BaseException:
+        """The exception for later calls; an interrupt belongs to the interrupted call alone."""
+        if isinstance(error, Exception):
+            return error
+        return LaunchError(f"{self.name} was given up, as its submission was interrupted")
+
+    def sync(self) -> T:
+        """Submit if it has not been submitted, wait, and hand the result over."""
+        refuse_waiting(self.label)
+        if self._state is _BUILT:
+            self.submit()
+        self._check_run()
+        if self._state is _SUBMITTED:
+            for fence in self.last_fences():
+                fence.stream.wait(fence.count)
+        return self.finish()
+
+    def sync_on(self, stream: Stream) -> T:
+        """Submit to a stream, wait, and hand the result over."""
+        return self.submit(stream).sync()
+
+    def finish(self) -> T:
+        """Hand the result over, or raise the failure. All work has completed."""
+        if self._state is _SUBMITTED:
+            self.conclude()
+        if self._failure is not None:
+            self._failure.surface()
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        return self.hand_over()
+
+    def hand_over(self) -> T:
+        """The result, once."""
+        with self.device.lock:
+            result, self._result = self._result, GONE
+        if isinstance(result, Gone):
+            raise LaunchError(f"{self.name} has handed its result over already")
+        return result
+
+    def close(self) -> None:
+        """Release the borrows without running; a submitted operation is left alone."""
+        with self.device.lock:
+            check_idle(self.device)
+            if self._state is State.BUILT:
+                self.give_back()
+                self._state = State.CLOSED
+
+    def take(self) -> None:
+        """Become part of another operation, which alone runs it from now on."""
+        with self.device.lock:
+            check_idle(self.device)
+            self.check_built()
+            self._state = _TAKEN
+
+    def untake(self) -> None:
+        """Be built again: the operation that took it was not made."""
+        with self.device.lock:
+            if self._state is State.TAKEN:
+                self._state = State.BUILT
+
+    def mark_recorded(self) -> None:
+        """Become part of a graph, which alone runs it from now on."""
+        with self.device.lock:
+            self._state = State.RECORDED
+
+    # --- operations made of it ---
 
     def then(self, function: Callable[[T], DeviceOp[U]]) -> DeviceOp[U]:
         """Run this, and after it, on the same stream, the operation that the function gives.
@@ -104,7 +302,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         """An operation that may be used any number of times and runs once."""
         was_built = self._state is State.BUILT
         try:
-            return Shared(self)
+            return derived.shared(self)
         except BaseException:
             self._free_again(was_built)
             raise
@@ -133,7 +331,7 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         was_built = self._state is State.BUILT
         try:
             self.take()
-            return Chain(self, [step])
+            return derived.chain(self, [step])
         except BaseException:
             self._free_again(was_built)
             raise
@@ -146,255 +344,54 @@ class DeviceOp(Runnable[T], NotItsResult, Awaitable[T]):
         """The number of results, if it is known before it runs."""
         return len(self._result) if isinstance(self._result, tuple) else None
 
-
-class Compound(DeviceOp[T]):
-    """An operation that consists of others and has no work of its own."""
-
-    __slots__ = ("_ends", "_is_compiled", "_lock", "_site")
-
-    def __init__(self, label: str, device: Device) -> None:
-        super().__init__(label, device)
-        self._site = user_site(3)  # outside the constructors
-        self._ends = Ends()
-        self._is_compiled = False
-        self._lock = threading.RLock()  # held during the submission: other threads wait
-        self._state = State.BUILT
+    # --- rules ---
 
     @property
-    def site(self) -> CallSite:
-        """The line that made it of others."""
-        return self._site
-
-    @property
-    def ends(self) -> Ends:
-        """The fences of its parts."""
-        return self._ends
-
-    @abstractmethod
-    def parts(self) -> Iterable[DeviceOp[Any]]:
-        """The operations that have not run yet, as far as they are known."""
-
-    @abstractmethod
-    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Yield the parts in order and combine their results."""
-
-    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the parts; after a failure the remaining ones release their borrows."""
-        try:
-            return (yield from self.run(stream, ends))
-        except BaseException:
-            self.give_back()
-            raise
-
-    def start(self, stream: Stream) -> None:
-        """Put all parts on a stream, unless another thread has done so."""
-        with self._lock:
-            self.check_built()
-            self._result = run_steps(self, stream, self._ends)
-            self._state = State.SUBMITTED
-
-    def compile(self) -> Self:
-        """Compile all parts known so far."""
-        if not self._is_compiled:
-            for operation in _leaves(self):
-                operation.compile()
-            self._is_compiled = True
-            self.note_compiled()
-        return self
-
-    @property
-    def programs(self) -> tuple[Future[Any], ...]:
-        """The programs of the parts known so far."""
-        return tuple(program for part in _leaves(self) for program in part.programs)
-
-    def give_back(self) -> None:
-        """Close every part that has not run."""
-        for operation in _leaves(self):
-            operation.abandon(LaunchError(f"{self.name} ended before it got there"))
-
-    def __del__(self) -> None:
-        # A compound that was refused by its constructor has no state yet.
-        if getattr(self, "_state", None) is State.BUILT and any(_leaves(self)):
-            self.warn_if_never_run()
-
-
-def _leaves(compound: Compound[Any]) -> Iterator[DeviceOp[Any]]:
-    """The single operations of a compound that have not run; without recursion."""
-    open_: list[DeviceOp[Any]] = [*compound.parts()]
-    while open_:
-        operation = open_.pop()
-        if isinstance(operation, Shared):
-            continue  # other operations may use it
-        if isinstance(operation, Compound):
-            open_ += operation.parts()
-        elif operation.state in (State.BUILT, State.TAKEN):
-            yield operation
-
-
-# --- one after the other --------------------------------------------------------------------------
-
-
-_THEN, _MAP = How.THEN, How.MAP  # looking up members of an enumeration is slow
-# Types of operations seen before: `isinstance` of an abstract class is slow.
-_KINDS: set[type] = set()
-
-
-class Chain(Compound[T]):
-    """An operation and functions of its result, one after the other."""
-
-    __slots__ = ("_source", "_todo")
-
-    def __init__(self, source: DeviceOp[Any], todo: list[Step]) -> None:
-        super().__init__(source.label, source.device)
-        self._source: DeviceOp[Any] | None = source
-        self._todo = todo
-
-    def parts(self) -> Iterable[DeviceOp[Any]]:
-        """The first operation; those that the functions give are not known yet."""
-        return () if self._source is None else (self._source,)
-
-    @property
-    def todo(self) -> list[Step]:
-        """The steps after the first operation that have not run; their list may be changed."""
-        return self._todo
-
-    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the first operation, and then the operation of each step."""
-        source, todo, self._source, self._todo = self._source, self._todo, None, []
-        if source is None:
-            raise self._in_itself()
-        result = yield source, ends
-        inside = Inside(self, stream)
-        for how, function in todo:
-            made = inside.call(function, result)
-            if how is _THEN:
-                self._take_in(made)
-                if made.is_single:
-                    result = made.put_part(stream, ends)
-                else:
-                    result = yield made, ends
-            elif how is _MAP:
-                result = made
-        done: T = result
-        return done
-
-    def _take_in(self, made: Any) -> None:
-        if type(made) not in _KINDS and not isinstance(made, DeviceOp):
-            raise LaunchError(
-                f"a step of {self.name} gave {type(made).__name__}, and `then` runs an operation:"
-                " use `map` for a function that gives a value"
-            )
-        if made.device is not self.device:
-            made.close()
-            raise LaunchError(
-                f"a step of {self.name} gave an operation on {made.device.name}, but a chain runs"
-                f" on one stream of {self.device.name}"
-            )
-        _KINDS.add(type(made))
-        if made.is_single:
-            made.check_built()  # it runs at once
-        else:
-            made.take()
-
-    def _chained(self, step: Step) -> DeviceOp[Any]:
-        # The new chain takes over the list, so the depth does not grow with the number of steps.
-        was_built = self._state is State.BUILT
-        try:
-            self.take()
-            assert self._source is not None, "a chain that is taken has not run, and has its source"
-            self._todo.append(step)
-            return Chain(self._source, self._todo)
-        except BaseException:
-            self._todo[-1:] = [one for one in self._todo[-1:] if one is not step]
-            self._free_again(was_built)
-            raise
+    def name(self) -> str:
+        """The name in messages."""
+        return f"operation {self.label}, built at {self.site},"
 
     def check_built(self) -> None:
-        """Refuse to run a chain twice, or as a step of itself."""
-        super().check_built()
-        if self._source is None:
-            raise self._in_itself()
-
-    def _in_itself(self) -> LaunchError:
-        return LaunchError(
-            f"{self.name} is being submitted, and one of its own steps would run it: an operation"
-            " runs once, so let the step give another one"
-        )
-
-
-# --- more than one user ---------------------------------------------------------------------------
-
-
-class Shared(Compound[T]):
-    """An operation that runs once, on the stream of its first user; all users get its result."""
-
-    __slots__ = ("_source",)
-
-    def __init__(self, source: DeviceOp[T]) -> None:
-        source.take()
-        super().__init__(source.label, source.device)
-        self._source: DeviceOp[T] | None = source
-
-    def shared(self) -> Shared[T]:
-        """The same operation."""
-        return self
-
-    def take(self) -> None:
-        """Do nothing: several operations may use it."""
-
-    def untake(self) -> None:
-        """Do nothing: `take` changes nothing."""
-
-    def submit(self, stream: Stream | None = None) -> Self:
-        """Run it, if it has not run."""
-        if self._state is State.BUILT:
-            super().submit(stream)
-        elif self._error is not None:
-            raise self._error.with_traceback(None)
-        self._check_run()
-        return self
-
-    def start(self, stream: Stream) -> None:
-        """Run it, if it has not run; a refused submission is refused again."""
-        run_steps(self, stream, Ends())
-
-    def abandon(self, error: BaseException) -> None:
-        """Do nothing: `run` has recorded the error."""
-
-    def parts(self) -> Iterable[DeviceOp[Any]]:
-        """The operation itself."""
-        return () if self._source is None else (self._source,)
-
-    def steps(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Its steps; a graph refuses one that has not run, and leaves it unchanged."""
+        """Refuse to run an operation twice."""
+        if self._state is _BUILT:
+            return
         if self._state is State.CLOSED:
-            self.check_built()
-        if isinstance(stream, Tape) and self._source is not None:
-            raise LaunchError(
-                f"{self.name} is shared and runs once, for all its users, and a graph runs many"
-                " times: record an operation that is not shared"
-            )
-        return (yield from super().steps(stream, ends))
-
-    def run(self, stream: Stream, ends: Ends) -> Steps[T]:
-        """Run the operation for the first user, and give its result to every user."""
-        del stream
-        with self._lock:
-            if self._source is not None:
-                source, self._source = self._source, None
-                try:
-                    self._result = yield source, self._ends
-                    self._state = State.SUBMITTED
-                except BaseException as error:  # noqa: BLE001 (raised below, to every user)
-                    self._state, self._error = State.FAILED, error
-            elif self._state is State.BUILT:
-                raise LaunchError(f"{self.name} needs its own result")
-        ends.include(self._ends)
+            raise LaunchError(f"{self.name} was closed and cannot be run")
+        if self._state is State.TAKEN:
+            raise LaunchError(f"{self.name} is part of another operation: run that one")
+        if self._state is State.RECORDED:
+            raise LaunchError(f"{self.name} was recorded in a graph: launch the graph to run it")
         if self._error is not None:
-            raise self._error
-        return self.hand_over()
+            raise LaunchError(
+                f"{self.name} could not be submitted, and runs once: build another"
+            ) from self._error
+        raise LaunchError(f"{self.name} runs once and was submitted already: build another")
 
-    def hand_over(self) -> T:
-        """The result, any number of times."""
-        assert not isinstance(self._result, Gone), "asked of one that has run"
-        return self._result
+    def _check_run(self) -> None:
+        if self._state in _NOT_ITS_OWN:
+            self.check_built()
+
+    def conclude(self) -> None:
+        """Look up how it ended. All work has completed."""
+        with self.device.lock:
+            self._failure = self.ends.failure()
+            self._state = State.COMPLETED if self._failure is None else State.FAILED
+
+    def __repr__(self) -> str:
+        return f"<{self.label} on {self.device.name}, built at {self.site}: {self._state.value}>"
+
+    def note_compiled(self) -> None:
+        """On a device that runs nothing, a compiled operation needs no run."""
+        if not self.device.backend.can_run:
+            self._has_done_all = True
+
+    def warn_if_never_run(self) -> None:
+        """The warning of a finaliser about an operation that was built and dropped."""
+        if self._state is State.BUILT and not self._has_done_all:
+            warnings.warn_explicit(
+                f"operation {self.label}, built at {self.site}, was never run",
+                RuntimeWarning,
+                self.site.code.co_filename,
+                self.site.line,
+                registry=_warned,
+            )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.recording import Tape
 from tilewright.runtime.interop.streams import library_streams
 from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.lifecycle import Ends, State, Steps
+from tilewright.runtime.ops.lifecycle import GONE, Ends, State, Steps
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.order.critical import critical, reentered
 from tilewright.runtime.order.failure import Fence, Outcome
@@ -123,17 +123,21 @@ class SingleOp(DeviceOp[T]):
         """Put the work on a stream as part of another operation."""
         try:
             self.compile()
-            stream.make_room()
+            if not stream.may_be_sole:
+                stream.make_room()
             if self._state is not _TAKEN:
                 self.check_built()
             self.put_once(stream)
         except BaseException as error:
             self.abandon(error)
             raise
-        fence = self.fence
-        if fence is not None:
-            ends.add(fence)
-        return self.hand_over()
+        if self._outcome is not None:
+            ends.add(Fence(self._stream, self._count, self._outcome))
+        elif self._count:
+            ends.reach(self._stream, self._count)
+        # No lock: the operation that it is part of alone runs it.
+        result, self._result = self._result, GONE
+        return cast("T", result)
 
     def close(self) -> None:
         """Release the borrows without running; a submitted operation is left alone."""

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device, current_device
 from tilewright.runtime.devices.stream import Stream
+from tilewright.runtime.ops.chain import Compound
 from tilewright.runtime.ops.lifecycle import Ends, State, Steps
-from tilewright.runtime.ops.operation import Compound, DeviceOp
+from tilewright.runtime.ops.operation import DeviceOp
 
 __all__ = ["ValueOp", "Zip", "value", "zip_operations"]
 
