@@ -57,7 +57,8 @@ assembly: pytest ## Every kernel that the tests compiled, through tileiras; ever
 	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
 
 bounds: $(BOUNDS)/.installed ## The oldest releases that pyproject.toml allows, in an environment of their own
-	$(BOUNDS)/bin/pytest -q -n auto --maxprocesses=4 tests/cpu tests/cli tests/kernels tests/interop
+	$(BOUNDS)/bin/pytest -q -n auto --maxprocesses=4 tests/cpu tests/cli tests/interop \
+	  tests/kernels/test_kernels_pointwise.py tests/kernels/test_kernels_reductions.py
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7
 	FUZZ_COUNT=$(FUZZ_COUNT) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest tests/fuzz -s

@@ -29,7 +29,7 @@ from paper import launched, products
 import tilewright as tw
 from tilewright.backends.cuda import program as cuda_program
 from tilewright.backends.cuda.remarks import Remark
-from tilewright.backends.cuda.toolchain import find_toolchain
+from tilewright.backends.cuda.toolchain import OPT_LEVEL, find_toolchain
 from tilewright.bench import Report, Table
 from tilewright.bytecode.encode import encode
 from tilewright.ir.versions import required_version
@@ -107,7 +107,7 @@ class _Listener:
 
     def assemble(self, module: Any, target: str, opt_level: int | None) -> bytes:
         encoded = encode(module, required_version(module))
-        level = cuda_program.OPT_LEVEL if opt_level is None else opt_level
+        level = OPT_LEVEL if opt_level is None else opt_level
         toolchain = find_toolchain()
         cubin, remarks = toolchain.assemble_with_remarks(encoded, target, opt_level=level)
         self.remarks[cubin] = remarks

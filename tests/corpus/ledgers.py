@@ -1,6 +1,7 @@
 """Short ways to run a kernel of the corpus and to ask what became of its checks."""
 
 import numpy as np
+from compiled_kernels import compiled_kernels
 
 import tilewright as tw
 from tilewright.check.ledger import Rung
@@ -17,9 +18,9 @@ def tensor(values):
 def outcomes(kernel: Kernel, *args, subject: str | None = None, **kwargs) -> list[Rung]:
     """Where the checks of a call were settled, in program order; of one tensor, if it is named."""
     kernel(*args, **kwargs).close()
-    compiled = kernel._compiled._entries.items()
+    compiled = compiled_kernels(kernel)
     *_, last = [made for (placement, *_), made in compiled if placement is Placement.EARLIEST]
-    entries = last.result().ledger.entries
+    entries = last.ledger.entries
     return [entry.outcome for entry in entries if subject is None or entry.subject == subject]
 
 

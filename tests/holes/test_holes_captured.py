@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+from compiled_kernels import compiled_kernels
 
 import tilewright as tw
 from tilewright import Mut, f32, i32
@@ -72,7 +73,7 @@ def by_another_name(z: Mut[i32, B]) -> None:
 
 
 def captures_of(kernel):
-    return [entry.result().captures for entry in kernel._compiled._entries.values()]
+    return [compiled.captures for _, compiled in compiled_kernels(kernel)]
 
 
 def test_only_what_this_package_says_itself_is_never_looked_at_again():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled_kernels import compiled_kernels
 
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32
@@ -67,8 +68,8 @@ def test_a_guarded_index_stays_inside_however_far_the_loop_goes():
     x = tw.ones((16,), i32)
     for n in (0, 4, 300):
         assert turns(read_upwards, x, n) == sum(1 for i in range(0, n, 3) if i < 4)
-    (entry, *_) = read_upwards._compiled._entries.values()
-    (loop,) = [op for op in entry.result().module.functions[0].walk() if isinstance(op, For)]
+    ((_, compiled), *_) = compiled_kernels(read_upwards)
+    (loop,) = [op for op in compiled.module.functions[0].walk() if isinstance(op, For)]
     assert loop.step.type.element is Element.I64
 
 

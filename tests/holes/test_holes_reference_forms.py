@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled_kernels import compiled_kernels
 
 import tilewright as tw
 from tilewright import All, Mapped, Mut, Ref, i32
@@ -123,8 +124,8 @@ def test_05_order_goes_through_a_while():
     z = zeros(4)
     store_in_while(z.partition(4), 3).sync()
     assert z.numpy().tolist() == [3] * 4
-    (entry, *_) = store_in_while._compiled._entries.values()
-    ops = [op for function in entry.result().module.functions for op in function.walk()]
+    ((_, compiled), *_) = compiled_kernels(store_in_while)
+    ops = [op for function in compiled.module.functions for op in function.walk()]
     (loop,) = [op for op in ops if isinstance(op, Loop)]
     *_, load = [op for op in ops if isinstance(op, LoadView)]
     assert load.token in [value for value in loop.results if isinstance(value.type, TokenType)]

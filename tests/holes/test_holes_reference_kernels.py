@@ -5,6 +5,7 @@ Holes 2, 13 and 16 are in `test_holes_reference_memory.py`.
 
 import numpy as np
 import pytest
+from compiled_kernels import compiled_kernels
 
 import tilewright as tw
 from tilewright import Mapped, Mut, Ref, f32, i8, i16, i32, u8, u16, u32
@@ -27,8 +28,8 @@ def zeros(n, dtype=i32):
 def compiled_ops(kernel, *arguments):
     """All ops of the kernel that a call compiles."""
     kernel(*arguments).sync()
-    (entry, *_) = kernel._compiled._entries.values()
-    return [op for function in entry.result().module.functions for op in function.walk()]
+    ((_, compiled), *_) = compiled_kernels(kernel)
+    return [op for function in compiled.module.functions for op in function.walk()]
 
 
 # --- 1: reads that are not checked ---
