@@ -1,5 +1,7 @@
 """Making tensors: shape and dtype at the call, bytes on the stream of the first use.
 
+`empty` takes bytes that the current stream has no more use for, if there are any.
+
 `from_numpy` copies at the call, so the array may change afterwards. `runtime` can only repeat an
 element or copy bytes; a library kernel that makes contents (`arange`, `rand`) goes through
 `fill_by`.

@@ -1,11 +1,11 @@
 """Timelines: the uses of some bytes, which later work is ordered behind.
 
-A *use* is one handle reading or writing its region: the stream and count of its last submission,
-and its outcome. Handles keep their uses, so a repeated launch only advances counts. A *timeline* is
-the list of uses of one storage, or of a group of overlapping ranges of another library, with the
-borrows of built operations. If all uses are on one stream and none can fail, that stream is the
-timeline's *sole stream*: work submitted there waits for nothing. Timelines change under the
-device's lock, in a critical section.
+A *use* is a handle reading or writing its region: the stream and count of its last submission, and
+its outcome. Handles keep their uses, so a repeated launch only advances counts; handles of one
+region may share one. A *timeline* is the list of uses of one storage, or of a group of overlapping
+ranges of another library, with the borrows of built operations. If all uses are on one stream and
+none can fail, that stream is the timeline's *sole stream*: work submitted there waits for nothing.
+Timelines change under the device's lock, in a critical section.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOWHERE: Any = None  # stream of a use that no timeline lists
 
 
 class Use(Fence):
-    """One handle reading or writing its region, at its last submission."""
+    """A handle, or several of one region, reading or writing it, at the last submission."""
 
     __slots__ = ("region", "timeline", "writes")
 
