@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from runtime_doubles import copy, operation, put, reads, updates, writes
+from runtime_doubles import NoWork, copy, operation, put, reads, updates, writes
 
 from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfBoundsError
@@ -280,3 +280,23 @@ def test_a_record_is_not_reused_while_its_operation_runs(cpu):
     again = [cpu.new_record() for _ in range(256)]
     assert address in {other.address for other in again}
     assert all(other.read() == (0,) * 16 for other in again)
+
+
+def test_a_failure_that_was_overwritten_does_not_come_back(cuda):
+    def write(tensor, failure=None):
+        return tw.make_operation("w", cuda, (writes(tensor),), NoWork(), None, failure=failure)
+
+    def read(tensor):
+        return tw.make_operation("r", cuda, (reads(tensor),), NoWork(), None)
+
+    whole = tw.zeros(16)
+    part = whole[:8]
+    read(whole).submit()
+    failed = write(part, lambda: LaunchError("lost")).submit()
+    with pytest.raises(LaunchError, match="lost"):
+        failed.sync()
+    write(whole).submit()
+    write(part).submit()  # with the use of the failed write
+    read(whole).submit(cuda.new_stream())
+    read(part).sync()
+    part.wait()

@@ -255,7 +255,8 @@ class Timeline:
             use.count = max(use.count, count)  # replays are recorded late
             return
         uses = self.uses
-        use.stream, use.count, use.timeline = stream, count, self
+        # No outcome: that of an earlier submission may be left, from before the use was dropped.
+        use.stream, use.count, use.outcome, use.timeline = stream, count, None, self
         if len(uses) < _NEAR:
             uses.append(use)
             return
