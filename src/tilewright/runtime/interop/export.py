@@ -125,6 +125,7 @@ class Export(OnlyOne):
             uses, work = uses_of((self.tensor,), roles), BorrowedWork("an export", roles)
             self._holder = _Hold.of(work, (self.tensor,), uses, site)
             critical(device, "an export", self._holder.acquire, device)
+            storage.lend()
             storage.materialise(device.stream)
 
     def _wait(self) -> None:

@@ -99,3 +99,5 @@ def keep_recorded(accesses: tuple[Access, ...], stream: Stream) -> None:
     ours = (access.tensor.storage for access in accesses)
     kept = [storage for storage in ours if storage.owns_bytes]
     stream.device.recorded += kept
+    for storage in kept:
+        storage.lend()

@@ -52,17 +52,19 @@ class Storage:
         initialiser: Initialiser | None,
         label: str,
         depth: int = 2,
+        pool: Pool | None = None,
     ) -> None:
         self.device = device
         self.nbytes = nbytes
         self.label = label
-        self.pool = device.pool
+        self.pool = device.pool if pool is None else pool
         frame = user_frame(depth)  # the user's call, `depth` frames up or further
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space; known from the first submission on
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
-        self._born = 0  # the count of its stream when it took bytes of the free list
+        # The point of its stream where it took bytes of the free list, while every use is known.
+        self._born: tuple[Stream, int] | None = None
         if initialiser is not None or not nbytes or not self._take_bytes():
             self.timeline = Timeline(device)
 
@@ -76,7 +78,7 @@ class Storage:
         if stream is None:
             return False
         with device.lock:
-            if device.busy is not None:
+            if device.busy is not None or device.forked:
                 return False
             if device.deferred:
                 device.settle_deferred()
@@ -85,7 +87,7 @@ class Storage:
                 return False
             self.timeline = free.timeline
             self._adopt(free.allocation)
-            self._born = stream.issued
+            self._born = stream, stream.issued
             return True
 
     @property
@@ -119,7 +121,14 @@ class Storage:
             return False
         if self._allocation is None:
             return True
-        return self._born > 0 and all(use.count <= self._born for use in self.timeline.uses)
+        if self._born is None or self.timeline.graphs:
+            return False
+        stream, count = self._born
+        return all(use.stream is stream and use.count <= count for use in self.timeline.uses)
+
+    def lend(self) -> None:
+        """Have the bytes count as used: other libraries use them, which no use may record."""
+        self._born = None
 
     @property
     def is_unmade(self) -> bool:
@@ -173,12 +182,21 @@ class Storage:
         free = stream.free_list.take(stream, self.pool, self.nbytes)
         if free is None:
             return False
-        self.timeline.merge(free.timeline)
-        self._adopt(free.allocation)
+        try:
+            self._have_free(free)
+        except BaseException:
+            insist(partial(self._have_free, free))
+            raise
         if self._initialiser is not None:
-            self.timeline.stream = None  # until the contents are written
             self._initialise(stream)
         return True
+
+    def _have_free(self, free: Free) -> None:
+        """Adopt bytes and their uses; the bytes first, since a sole stream promises bytes."""
+        self._adopt(free.allocation)
+        self.timeline.merge(free.timeline)
+        if self._initialiser is not None:
+            self.timeline.stream = None  # until the contents are written
 
     def _have(self, allocation: Allocation, stream: Stream) -> None:
         """Adopt new bytes, unless a call has adopted others while room was made."""
@@ -237,8 +255,7 @@ class Storage:
 
     def like(self) -> Storage:
         """A storage of the same size from the same pool, without contents."""
-        made = Storage(self.device, self.nbytes, None, self.label)
-        made.pool = self.pool
+        made = Storage(self.device, self.nbytes, None, self.label, pool=self.pool)
         made.sign(self._code, self._instruction)
         return made
 
