@@ -4,6 +4,7 @@ import functools
 import gc
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,8 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.getoption("--record-kernels")
     if folder is not None:
         record_into(folder.absolute())
-    # Tests neither use nor fill the cache of whoever runs them; some make one of their own.
+    # Tests neither use nor fill the user's cache; some make one of their own.
     os.environ["TILEWRIGHT_CACHE"] = "off"
+    # A shell starts background jobs with interrupts ignored, and processes inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
