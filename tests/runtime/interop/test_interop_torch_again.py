@@ -298,6 +298,17 @@ def test_memory_in_flight_outlives_its_tensor(lib, kind):
     assert [one() for one in memory] == [None] * 3
 
 
+def test_a_submitted_operation_keeps_no_tensor(lib, monkeypatch):
+    Allocator(monkeypatch)
+    z, x, y = lib.bound()
+    operation = lib.launch(z, x, y).giving(None).submit()
+    tensor = weakref.ref(x)
+    del x
+    gc.collect()
+    assert tensor() is None
+    operation.sync()
+
+
 def test_a_tensor_that_was_given_other_memory_keeps_none(lib):
     tensors = lib.bound()
     for _ in range(3):

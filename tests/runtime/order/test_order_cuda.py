@@ -101,6 +101,17 @@ class TestOrder:
             cuda.empty_free_lists()
         assert len(driver.calls("free")) == len(driver.calls("allocate")) - 1
 
+    def test_a_submitted_operation_keeps_no_tensor(self, cuda):
+        z, x = tw.zeros(8), tw.zeros(8)
+        operations = []
+        for _ in range(3):  # on the sole stream of both from the second one on
+            operations.append(tw.copy(z, x).submit())
+        memory = weakref.ref(x.storage)
+        del x
+        gc.collect()
+        assert memory() is None
+        assert operations[-1].sync() is z
+
     def test_an_empty_tensor_launches_and_copies_nothing(self, driver, copy):
         z = tw.zeros((0, 4))
         assert z.numpy().shape == (0, 4)

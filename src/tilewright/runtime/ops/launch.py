@@ -212,7 +212,7 @@ class LaunchOp(SingleOp[T]):
             raise
         return self
 
-    def put_once(self, stream: Stream) -> None:  # noqa: C901, PLR0912 (a call costs ten steps)
+    def put_once(self, stream: Stream) -> None:  # noqa: C901, PLR0912, PLR0915 (calls are slow)
         """Put the work on a stream, unless another call has done so."""
         device, work, borrow = self.device, self._work, self._borrow
         with device.lock:
@@ -252,7 +252,9 @@ class LaunchOp(SingleOp[T]):
                         timeline.held = None
                     else:
                         timeline.release(borrow)
-                borrow.tensors, borrow.uses, self._state = (), (), _SUBMITTED
+                borrow.tensors, borrow.uses, self._arrays, self._state = (), (), (), _SUBMITTED
+                if not work.is_compiled:  # of one operation: it refers to storages
+                    work.let_go()
             except BaseException as error:
                 self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
                 raise
