@@ -103,3 +103,26 @@ def test_an_interrupt_while_bytes_are_taken_leaves_bytes_to_launch_with(
     assert not left
     copy(made, x).submit()
     assert made.numpy().tolist() == [1.0] * 8
+
+
+def _use_once(stream):
+    """Leave memory on the free list of a stream."""
+    with tw.stream(stream):
+        x, z = tw.ones(8), tw.empty(8)
+        tw.copy(z, x).submit()
+        tw.copy(z, x).submit()
+    stream.sync()
+
+
+def test_a_stream_whose_free_list_has_memory_is_reused(cuda):
+    for _ in range(20):
+        _use_once(cuda.new_stream())
+    assert len(cuda.streams) < 5
+
+
+def test_a_stream_in_use_whose_free_list_has_memory_is_not_reused(cuda):
+    kept = [cuda.new_stream() for _ in range(3)]
+    for _ in range(3):
+        for stream in kept:
+            _use_once(stream)
+        assert cuda.new_stream() not in kept

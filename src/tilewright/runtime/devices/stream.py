@@ -277,19 +277,20 @@ def find_unused(streams: list[Stream]) -> Stream | None:
         return None
     for number in range(len(streams)):
         streams[number].settle()
-    followers = _count_followers(streams)
+    referrers = _count_referrers(streams)
     for number in range(len(streams)):  # `enumerate` would hold a reference
         found = streams[number]
-        known = _ALONE + followers.get(id(found), 0)
+        known = _ALONE + referrers.get(id(found), 0)
         if getrefcount(found) == known and found.is_at_rest():
             return found
     return None
 
 
-def _count_followers(streams: list[Stream]) -> dict[int, int]:
-    """The number of streams that have waited for each one, and so refer to it, by its id."""
+def _count_referrers(streams: list[Stream]) -> dict[int, int]:
+    """The references to each stream, by its id: of its followers and of its own free list."""
     found: dict[int, int] = {}
     for one in streams:
+        found[id(one)] = found.get(id(one), 0) + one.free_list.count_references()
         for other in one.waited:
             found[id(other)] = found.get(id(other), 0) + 1
     return found

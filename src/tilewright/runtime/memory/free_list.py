@@ -65,6 +65,11 @@ class FreeList:
         self._nbytes -= nbytes
         return alike.pop()
 
+    def count_references(self) -> int:
+        """The references to the stream: of each timeline, and of each of its uses."""
+        timelines = [free.timeline for alike in self._by_size.values() for free in alike]
+        return sum(1 + len(set(map(id, timeline.uses))) for timeline in timelines)
+
     def empty(self, stream: Stream) -> None:
         """Free all allocations to the pool."""
         by_size, self._by_size, self._nbytes = self._by_size, {}, 0
