@@ -76,18 +76,19 @@ class Stream(OnlyOne):
         self.kept_bytes = 0  # of other libraries' memory kept only by this stream
         self.has_loose_ends = False  # objects kept, or unsettled outcomes
         self.free_list = FreeList()
+        self.is_listed = is_listed
         with device.lock:
             device.check_usable()
             self.label = label or f"stream {len(device.streams)}"
             name = f"{device.name} {self.label}"
             self.queue: Queue[Any] = queue or device.backend.new_queue(name)
-            if is_listed:  # included in `synchronize()`
+            # Whether work put here runs once: neither a capture stream nor captured by another
+            # library.
+            self.is_plain = is_listed and not self.queue.may_be_recorded
+            # Whether it can be the sole stream of a timeline: no use on it can fail.
+            self.may_be_sole = is_listed and not self.queue.may_raise
+            if is_listed:  # included in `synchronize()`; last: a signal handler may raise before
                 device.streams.append(self)
-        self.is_listed = is_listed
-        # Whether work put here runs once: neither a capture stream nor captured by another library.
-        self.is_plain = is_listed and not self.queue.may_be_recorded
-        # Whether it can be the sole stream of a timeline: no use on it can fail.
-        self.may_be_sole = is_listed and not self.queue.may_raise
 
     # Under the device's lock.
 
