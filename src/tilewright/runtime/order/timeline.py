@@ -345,15 +345,19 @@ class Timeline:
         self.dirty()
 
     def merge(self, other: Timeline) -> None:
-        """Take over the uses and borrows of a timeline whose bytes turned out to overlap."""
+        """Take over the uses and borrows of a timeline whose bytes turned out to overlap.
+
+        Repeated after an interrupt, it lists no use and no graph twice.
+        """
         self.catch_up()
         other.catch_up()
         is_new = not self.uses and self.stream is None and not self.graphs
         self.stream = other.stream if is_new or self.stream is other.stream else None
-        self.uses = [*self.uses, *other.uses]
+        listed = {id(use) for use in self.uses}
+        self.uses = [*self.uses, *(use for use in other.uses if id(use) not in listed)]
         for use in other.uses:
             use.timeline = self
-        self.graphs += other.graphs
+        self.graphs += [access for access in other.graphs if access not in self.graphs]
         borrows = [*self.borrows(), *(one for one in other.borrows() if one not in self.borrows())]
         other.heir = self  # before the borrows are told apart: their uses follow it
         self.held = self._held_by(borrows) if borrows else None
