@@ -259,7 +259,8 @@ def _one_window(
         return None
     skip = -memory.address % size
     positions = flat - (memory.address + skip)
-    if np.bitwise_or.reduce(positions) & (size - 1):  # sizes are powers of two
+    bitwise_or: Any = np.bitwise_or  # the stubs of NumPy 2.5 refuse a plain `reduce`
+    if bitwise_or.reduce(positions) & (size - 1):  # sizes are powers of two
         return None
     positions >>= size.bit_length() - 1
     usable = (memory.array.size - skip) // size * size

@@ -57,7 +57,8 @@ def log_sums(
 ) -> Array:  # fmt: skip
     """The log-sum-exp of each query, (B, H, S)."""
     scores = _scores(q, k, causal, scale, window)
-    return np.asarray(np.logaddexp.reduce(scores, axis=-1, initial=-np.inf))
+    logaddexp: Any = np.logaddexp  # the stubs of NumPy 2.5 refuse a plain `reduce`
+    return np.asarray(logaddexp.reduce(scores, axis=-1, initial=-np.inf))
 
 
 def rounding_bound(magnitude: Array, largest: float, keys: int, epsilon: float) -> Array:
