@@ -182,6 +182,7 @@ class Dataflow:
         self.obligations: dict[Op, Obligation] = {}
         self.requires: dict[Require, Formula] = {}
         self.axes: dict[NotEmpty, Wanted | None] = {}  # None where it is proved
+        self.loads: dict[Op, Scope] = {}  # of tiles and of elements
         self.splats: dict[Value, Linear] = {}  # tiles, with a bound of their elements
         self.blocks: dict[tuple[Linear, ...], tuple[Variable, ...]] = {}
         self.jumps: Jumps = {}

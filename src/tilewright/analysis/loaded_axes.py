@@ -1,163 +1,244 @@
-"""Axes of tensors that loads read up to their end, where tiles and windows are padded.
+"""Reaches of loads: along which axes a load may leave its tensor, and when it does.
 
-An index that may be the last one is that of a block, of a walk, of a loop over all tiles, or a
-constant. Any other may leave out the last tile on purpose, and nothing is said of it.
+The elements along an axis begin at a term of the launch and of the loops around: `step*index` for a
+tile, `step*index + start` for a shifted window, any index tile for a gather. Padding stands in front
+of the axis where that is below zero, and behind it where its end lies beyond the extent; a mask has
+padding wherever it is false. The launch evaluates these bounds.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
-from tilewright.analysis.padding_facts import CutAxis
+from tilewright.analysis.arithmetic import greatest, least
+from tilewright.analysis.dataflow import Dataflow
+from tilewright.analysis.element_terms import ElementTerms
+from tilewright.analysis.formulas import compare
+from tilewright.analysis.padding_facts import Bound, Reach, Side
+from tilewright.analysis.terms import Linear, Origin, number
+from tilewright.analysis.variation import Variation, shape_of, spread_axes
+from tilewright.dtypes import Element
 from tilewright.ir.attributes import Predicate, Signedness
-from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
+from tilewright.ir.launch_terms import BaseAddress, PointerArgument
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.control import For
-from tilewright.ir.ops.elementwise import AddI, AndI, CmpI, MulI
+from tilewright.ir.ops.elementwise import AndI, CmpI
 from tilewright.ir.ops.families import Conversion
-from tilewright.ir.ops.internal import BlockIndex, BoundsCheck, CeilDiv, LaunchValue, Walk
-from tilewright.ir.ops.memory import LoadPtr, LoadView
-from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape
+from tilewright.ir.ops.internal import BoundsCheck, LaunchValue
+from tilewright.ir.ops.memory import (
+    LoadPtr,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    Offset,
+)
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
+from tilewright.ir.ops.views import MakeStridedView
 from tilewright.ir.rewrite import Definition
-from tilewright.ir.types import PartitionViewType, StridedViewType, TileType
+from tilewright.ir.types import PartitionViewType, StridedViewType, scalar
 
 __all__ = ["LoadedAxes"]
 
+_Placed = tuple[frozenset[int], Reach]  # a reach, and the axes of the tile that it lies along
+
 
 class LoadedAxes:
-    """The axes that the loads of one function read along."""
+    """The reaches of the loads of one function; each load is looked at once."""
 
-    def __init__(self, made: Mapping[Value, Definition]) -> None:
+    def __init__(
+        self, made: Mapping[Value, Definition], flow: Dataflow, variation: Variation
+    ) -> None:
         self._made = made
+        self._flow = flow
+        self._variation = variation
+        self._elements = ElementTerms(made, flow)
+        self._found: dict[Op, tuple[_Placed, ...]] = {}
+        self._truths: dict[Value, Linear] = {}
+        self._ranks = {
+            param: tensor.to.rank
+            for tensor in {definition.op for definition in made.values()}
+            if isinstance(tensor, MakeTensorView) and (param := self._param(tensor.base))
+        }
 
-    def of(self, op: LoadView, axis: int) -> CutAxis | None:
-        """The axis of the tensor, if the load may reach its end.
+    def of(self, op: LoadView | LoadPtr) -> tuple[_Placed, ...]:
+        """Every reach of a load."""
+        found = self._found.get(op)
+        if found is None:
+            reaches = self._cut(op) if isinstance(op, LoadView) else self._gathered(op)
+            found = self._found[op] = tuple(reaches)
+        return found
 
-        The check of the index names the axis by the dim that the signature ties it to; fixed
-        extents have no padding that the author does not see.
-        """
-        check, type_ = self._made_by(op.index[axis]), op.view.type
-        assert isinstance(type_, PartitionViewType | StridedViewType)
-        count = self._made_by(check.count) if isinstance(check, BoundsCheck) else None
-        if not isinstance(check, BoundsCheck) or not isinstance(count, LaunchValue):
-            return None
-        tile = type_.tile[axis]
-        step = type_.traversal_strides[axis] if isinstance(type_, StridedViewType) else tile
-        term = count.term
-        if not isinstance(term, TileCount) or term.tile != step:
-            return None
-        extent = Extent(term.param, term.axis)
-        place, visited = self.constant_index(op, axis), self._visited(check.index, term)
-        if step == tile:
-            is_reached = place is not None or visited is not None
-            return CutAxis(extent, tile) if is_reached else None
-        if place == 0:
-            return CutAxis(extent, tile, step)
-        return None if visited is None else CutAxis(extent, tile, step, visited)
+    def premises(self, op: LoadView | LoadPtr) -> frozenset[Linear]:
+        """Facts, evaluable at launch, under which a load is reached."""
+        scope = self._flow.loads.get(op)
+        facts = () if scope is None else scope.facts
+        return frozenset(fact for fact in facts if fact.is_evaluable)
 
-    def constant_index(self, op: LoadView, axis: int) -> int | None:
-        """The index along an axis, if it is a number."""
-        check = self._made_by(op.index[axis])
-        index = self._made_by(check.index) if isinstance(check, BoundsCheck) else None
-        return int(index.value) if isinstance(index, Constant) else None
+    # --- tiles and windows ---
 
-    def gathered(self, op: LoadPtr) -> Iterator[tuple[int, CutAxis]]:
-        """The axes of a gather of neighbours, `i*B + arange(B)`, each with that of its tile.
+    def _cut(self, op: LoadView) -> Iterator[_Placed]:
+        type_, view = op.view.type, self._made_by(op.view)
+        if not isinstance(type_, PartitionViewType | StridedViewType) or type_.padding is None:
+            return
+        assert isinstance(view, MakePartitionView | MakeStridedView)
+        tensor = self._made_by(view.tensor_view)
+        param = self._param(tensor.base) if isinstance(tensor, MakeTensorView) else None
+        if not isinstance(tensor, MakeTensorView) or param is None:
+            return
+        steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile
+        for axis, (size, step) in enumerate(zip(type_.tile, steps, strict=True)):
+            if size > 1:  # a single element lies inside, since its index does
+                along = type_.dim_map[axis]
+                extent = self._extent(tensor, along)
+                begin = self._index(op.index[axis]).times(step)
+                beyond = f"which tiles of {size} do not divide"
+                if step != size:
+                    beyond = f"beyond which a window of {size}, one every {step}, reaches"
+                behind = Bound(extent - begin - size, Side.BEHIND, beyond)
+                yield frozenset((axis,)), Reach((behind,), param, along, extent, size)
 
-        A mask of the author's says which elements count: such a gather has none.
-        """
-        shape = _shape(op.result)
-        conditions = [] if op.mask is None else [*self._conjuncts(op.mask)]
-        compared = [self._compared(one) for one in conditions]
-        for found in compared if None not in compared else ():
-            assert found is not None
-            index, extent = found
-            wide = [axis for axis, size in enumerate(_shape(index)) if size > 1]
-            cut = self._neighbours(index, extent) if len(wide) == 1 else None
-            if cut is not None:
-                yield wide[0] + len(shape) - len(_shape(index)), cut
+    def _extent(self, tensor: MakeTensorView, axis: int) -> Linear:
+        shape = tensor.to.shape
+        fixed = shape[axis]
+        if fixed is not None:
+            return number(fixed)
+        dynamic = sum(extent is None for extent in shape[:axis])
+        return self._flow.term(tensor.dynamic_shape[dynamic])
 
-    def _conjuncts(self, mask: Value) -> Iterator[Value]:
-        value = self._source(mask)
+    def _index(self, value: Value) -> Linear:
+        """An index as the load has it: one that stays to be checked in the kernel is clamped."""
         made = self._made_by(value)
-        if isinstance(made, AndI):
-            yield from self._conjuncts(made.lhs)
-            yield from self._conjuncts(made.rhs)
-        else:
-            yield value
-
-    def _compared(self, condition: Value) -> tuple[Value, Extent] | None:
-        """The index and the extent that a gather compares."""
-        made = self._made_by(condition)
-        if not isinstance(made, CmpI) or made.signedness is not Signedness.UNSIGNED:
-            return None
-        limit = self._made_by(self._source(made.rhs))
-        is_extent = isinstance(limit, LaunchValue) and isinstance(limit.term, Extent)
-        if not is_extent or made.comparison_predicate is not Predicate.LESS_THAN:
-            return None
-        assert isinstance(limit, LaunchValue)
-        assert isinstance(limit.term, Extent)
-        return made.lhs, limit.term
-
-    def _neighbours(self, index: Value, extent: Extent) -> CutAxis | None:
-        made = self._made_by(self._source(index))
-        if not isinstance(made, AddI):
-            return None
-        sides = [self._made_by(self._source(side)) for side in (made.lhs, made.rhs)]
-        lanes = next((side for side in sides if isinstance(side, Iota)), None)
-        place = next((side for side in sides if isinstance(side, MulI)), None)
-        if lanes is None or place is None:
-            return None
-        tile = math.prod(_shape(lanes.result))
-        factor = self._made_by(self._source(place.rhs))
-        if not isinstance(factor, Constant) or factor.value != tile:
-            return None
-        tiles = TileCount(extent.param, extent.axis, tile)
-        visited = self._visited(self._source(place.lhs), tiles)
-        return None if visited is None else CutAxis(extent, tile, tile, visited)
-
-    def _source(self, value: Value) -> Value:
-        """The value before it was reshaped, spread or converted."""
-        made = self._made_by(value)
-        while isinstance(made, Reshape | Broadcast | Conversion):
+        while isinstance(made, Conversion):
             value = made.source
             made = self._made_by(value)
-        return value
+        if not isinstance(made, BoundsCheck):
+            return self._flow.term(value)
+        obligation = self._flow.obligations.get(made)
+        if obligation is None:
+            return self._flow.term(value)
+        index = obligation.subject
+        if obligation.is_proved or index.is_evaluable:
+            return index
+        return greatest((number(0), least((index, self._flow.term(made.count) - 1))))
+
+    # --- elements ---
+
+    def _gathered(self, op: LoadPtr) -> Iterator[_Placed]:
+        param = self._param(op.source)
+        # Hidden arguments are read by helpers of the front end, where all padding is neutral.
+        if op.mask is None or param is None or not param.isidentifier():
+            return
+        places = {axis: (axis,) for axis in range(len(shape_of(op.result)))}
+        conjuncts = [*self._conjuncts(op.mask, places)]
+        reaches = [*self._insides([value for value, _ in conjuncts], param)]
+        known = {bound for reach in reaches if reach is not None for bound in reach.bounds}
+        for (value, axes), inside in zip(conjuncts, reaches, strict=True):
+            reach = inside
+            if reach is None:
+                bounds = _open(one for one in self._masked(value, param) if one not in known)
+                reach = Reach(bounds, param, None, None)
+            if axes and reach.bounds:
+                yield axes, reach
+
+    def _insides(self, conditions: list[Value], param: str) -> Iterator[Reach | None]:
+        """The reach of each condition that compares an index with its extent.
+
+        Those are the last of a gather's conditions, one for each axis of the tensor.
+        """
+        rank = self._ranks.get(param, 0)
+        for place, condition in enumerate(conditions, rank - len(conditions)):
+            made = self._made_by(condition)
+            is_inside = place >= 0 and isinstance(made, CmpI) and _is_inside(made)
+            if is_inside and isinstance(made, CmpI):
+                yield self._inside(made, param, place)
+            else:
+                yield None
+
+    def _conjuncts(
+        self, mask: Value, places: Mapping[int, tuple[int, ...]]
+    ) -> Iterator[tuple[Value, frozenset[int]]]:
+        """The conditions of a mask, each with the axes of the load along which it differs."""
+        made = self._made_by(mask)
+        if isinstance(made, Broadcast):
+            yield from self._conjuncts(made.source, places)
+        elif isinstance(made, Reshape):
+            moves = spread_axes(shape_of(made.source), shape_of(mask))
+            inner = {
+                axis: tuple(chain.from_iterable(places.get(one, ()) for one in moved))
+                for axis, moved in moves.items()
+            }
+            yield from self._conjuncts(made.source, inner)
+        elif isinstance(made, AndI):
+            yield from self._conjuncts(made.lhs, places)
+            yield from self._conjuncts(made.rhs, places)
+        elif not (isinstance(made, Constant) and made.value):
+            varying = self._variation.of(mask).axes
+            yield mask, frozenset(chain.from_iterable(places.get(one, ()) for one in varying))
+
+    def _inside(self, made: CmpI, param: str, axis: int) -> Reach:
+        """The reach of an index tile along an axis: neighbours, or any elements."""
+        element, extent = self._elements.of(made.lhs), self._elements.of(made.rhs)
+        position = self._elements.position(element)
+        if position is None or position[1] != 1:
+            beyond = "outside of which elements are gathered"
+            goals = (element, extent - 1 - element)
+            return Reach(_open(Bound(g, Side.ANYWHERE, beyond) for g in goals), param, axis, extent)
+        variable, _ = position
+        size, begin = variable.range.high + 1, element.without(variable)
+        bounds = (
+            Bound(begin, Side.FRONT, f"before which tiles of {size} begin"),
+            Bound(extent - begin - size, Side.BEHIND, f"beyond which tiles of {size} reach"),
+        )
+        return Reach(_open(bounds), param, axis, extent, size)
+
+    def _masked(self, condition: Value, param: str) -> Iterator[Bound]:
+        """The bounds of a condition: a comparison of integers, or a truth that is not known."""
+        made, reason = self._made_by(condition), f"a mask leaves elements of `{param}` out"
+        goals: tuple[Linear, ...] = ()
+        if isinstance(made, CmpI):
+            terms = (self._elements.of(value) for value in (made.lhs, made.rhs))
+            goals = compare(made.comparison_predicate, *terms).facts()
+        for goal in goals:
+            position = self._elements.position(goal)
+            if position is None:
+                yield Bound(goal, Side.ANYWHERE, reason)
+            else:
+                variable, share = position
+                worst = variable.range.high if share < 0 else 0
+                side = Side.BEHIND if share < 0 else Side.FRONT
+                yield Bound(goal.without(variable) + share * worst, side, reason)
+        if not goals:
+            yield Bound(self._truth(condition) - 1, Side.ANYWHERE, reason)
+
+    def _truth(self, condition: Value) -> Linear:
+        """A term of its own for a truth value: 0 or 1."""
+        if condition not in self._truths:
+            bit = Value(scalar(Element.I1), None, "")
+            bounds = (number(0),), (number(1),)
+            self._truths[condition] = Linear.of(self._flow.fresh(bit, Origin.COMPUTED, *bounds))
+        return self._truths[condition]
+
+    # --- definitions ---
+
+    def _param(self, pointer: Value) -> str | None:
+        """The parameter that a pointer belongs to."""
+        made = self._made_by(pointer)
+        while isinstance(made, Broadcast | Reshape | Offset):
+            made = self._made_by(made.ptr if isinstance(made, Offset) else made.source)
+        term = made.term if isinstance(made, LaunchValue) else None
+        return term.param if isinstance(term, BaseAddress | PointerArgument) else None
 
     def _made_by(self, value: Value) -> Op | None:
         definition = self._made.get(value)
         return None if definition is None or definition.is_argument else definition.op
 
-    def _visited(self, index: Value, tiles: TileCount) -> LaunchTerm | None:
-        """The number of indices, if the index takes all of them from zero on."""
-        definition = self._made.get(index)
-        if definition is None:
-            return None
-        op, position = definition.op, definition.position
-        if isinstance(op, BlockIndex) and not definition.is_argument:
-            return self._term(op.counts[position], tiles)
-        if not definition.is_argument:
-            return None
-        if isinstance(op, Walk):
-            return self._term(op.counts[position], tiles) if position < len(op.counts) else None
-        return tiles if isinstance(op, For) and not position and self._ends_at(op, tiles) else None
 
-    def _term(self, count: Value, tiles: TileCount) -> LaunchTerm:
-        """The launch term of a count; the tiles themselves where it is none."""
-        made = self._made_by(count)
-        return made.term if isinstance(made, LaunchValue) else tiles
-
-    def _ends_at(self, loop: For, tiles: TileCount) -> bool:
-        end = self._made_by(loop.upper_bound)
-        if isinstance(end, CeilDiv):
-            tile, extent = self._made_by(end.rhs), self._made_by(end.lhs)
-            is_tile = isinstance(tile, Constant) and tile.value == tiles.tile
-            wanted = Extent(tiles.param, tiles.axis)
-            return is_tile and isinstance(extent, LaunchValue) and extent.term == wanted
-        return isinstance(end, LaunchValue) and end.term == tiles
+def _open(bounds: Iterable[Bound]) -> tuple[Bound, ...]:
+    """The bounds that do not hold at every launch."""
+    return tuple(bound for bound in bounds if bound.goal.range.low < 0)
 
 
-def _shape(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, TileType)
-    return value.type.shape
+def _is_inside(op: CmpI) -> bool:
+    """Whether it is the comparison of a gather's index: read as unsigned, to exclude negatives."""
+    is_less = op.comparison_predicate is Predicate.LESS_THAN
+    return is_less and op.signedness is Signedness.UNSIGNED

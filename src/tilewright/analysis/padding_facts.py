@@ -5,58 +5,98 @@ Independent of ops: `padding_lanes` has the transfer functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from itertools import chain
 
 from tilewright.analysis.padding_numbers import Number
-from tilewright.ir.launch_terms import Extent, LaunchTerm
+from tilewright.analysis.terms import Linear
 
-__all__ = ["NOTHING", "CutAxis", "Lane", "Lanes", "joined"]
+__all__ = ["NOTHING", "Bound", "Lane", "Lanes", "Reach", "Side", "joined", "merged"]
+
+
+class Side(Enum):
+    """The place of padding along its axis."""
+
+    FRONT = auto()  # before all elements
+    BEHIND = auto()  # after all elements
+    ANYWHERE = auto()
 
 
 @dataclass(frozen=True)
-class CutAxis:
-    """An axis of a tensor that is cut into tiles, or read in windows."""
+class Bound:
+    """A term that is at least zero where a load has no padding on one side."""
 
-    extent: Extent
-    tile: int
-    step: int | None = None  # between the starts of windows; None: tiles are adjacent
-    visited: LaunchTerm | None = None  # how many windows are read; None: the first alone
+    goal: Linear
+    side: Side
+    beyond: str = field(compare=False)  # the reason of the padding, for messages
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The elements of a load along an axis of a tensor, or under a mask.
+
+    Equal reaches have their padding at the same places: those of two tensors of one extent that are
+    read at one index are equal.
+    """
+
+    bounds: tuple[Bound, ...]
+    param: str = field(compare=False)
+    axis: int | None = field(compare=False)  # of the tensor; None for a mask
+    extent: Linear | None = field(compare=False)
+    size: int = field(compare=False, default=0)  # elements along the axis; 0 if it has no order
+
+    def part(self, size: int, parts: int, number: int) -> Reach:
+        """The reach of one of the parts that a tile is divided into, along its axis."""
+        ahead = {Side.FRONT: number, Side.BEHIND: parts - 1 - number, Side.ANYWHERE: 0}
+        bounds = (replace(one, goal=one.goal + ahead[one.side] * size) for one in self.bounds)
+        return replace(self, bounds=tuple(bounds), size=size)
 
 
 @dataclass(frozen=True)
 class Lane:
-    """The padding of one origin in a tile: its axis, and its number; None is unknown."""
+    """The padding of one reach in a tile: the axes that it lies along, and its number.
 
-    axis: int
+    None is an unknown number. Premises are terms that are at least zero wherever it is loaded.
+    """
+
+    axes: frozenset[int]
     value: Number | None
+    premises: frozenset[Linear] = frozenset()
     as_loaded: bool = True
-    is_masked: bool = False  # a mask of the author's has replaced it
-    is_first: bool = False  # the load reads only the first tile along the axis
+    is_chosen: bool = False  # by a mask of the author's
+    is_ordered: bool = True  # along its axis in the order of the tensor
+
+    def along(self, axes: Iterable[int]) -> Lane:
+        """The same padding along other axes."""
+        return replace(self, axes=frozenset(axes))
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Facts about a tile: the number that all its elements are, or its padding by origin.
+    """Facts about a tile: the number that all its elements are, or its padding by reach.
 
     A loop-carried tile accumulates other tiles: its own elements are no padding, and padding
     combined with them counts as it is.
     """
 
     uniform: Number | None = None
-    by_origin: Mapping[CutAxis, Lane] = field(default_factory=dict)
+    by_reach: Mapping[Reach, Lane] = field(default_factory=dict)
     is_carried: bool = False
 
-    def at(self, origin: CutAxis) -> Number | None:
-        """The number in the padding of an origin."""
-        lane = self.by_origin.get(origin)
+    def at(self, reach: Reach) -> Number | None:
+        """The number in the padding of a reach."""
+        lane = self.by_reach.get(reach)
         return self.uniform if lane is None else lane.value
 
-    def moved(self, axis_of: Callable[[int], int | None]) -> Lanes:
-        """The same facts with axes renumbered; None drops an axis."""
-        pairs = ((origin, lane, axis_of(lane.axis)) for origin, lane in self.by_origin.items())
-        found = {o: replace(lane, axis=axis) for o, lane, axis in pairs if axis is not None}
+    def moved(self, axes_of: Callable[[int], Iterable[int]]) -> Lanes:
+        """The same facts with axes renumbered; padding along no axis is dropped."""
+        found: dict[Reach, Lane] = {}
+        for reach, lane in self.by_reach.items():
+            axes = frozenset(chain.from_iterable(map(axes_of, lane.axes)))
+            if axes:
+                found[reach] = lane.along(axes)
         return Lanes(self.uniform, found, self.is_carried)
 
 
@@ -64,28 +104,29 @@ NOTHING = Lanes()  # of a tile that is not tracked
 
 
 def joined(left: Lanes, right: Lanes) -> Lanes:
-    """The join of two facts; an origin unknown to one side is left out."""
-    lanes: dict[CutAxis, Lane] = {}
-    for origin in chain(left.by_origin, right.by_origin):
-        one, other = left.by_origin.get(origin), right.by_origin.get(origin)
-        known = one or other
-        assert known is not None
-        if one is not None and other is not None and one.axis != other.axis:
-            continue
+    """The join of two facts; padding of one side only keeps its number."""
+    lanes: dict[Reach, Lane] = {}
+    for reach in chain(left.by_reach, right.by_reach):
+        sides = [(lanes.by_reach.get(reach), lanes.uniform) for lanes in (left, right)]
+        found = [lane for lane, _ in sides if lane is not None]
         numbers = {
-            lane.value if lane is not None else side.uniform
-            for lane, side in ((one, left), (other, right))
-            if lane is not None or side.uniform is not None
+            lane.value if lane is not None else uniform
+            for lane, uniform in sides
+            if lane is not None or uniform is not None
         }
-        sides = [lane for lane in (one, other) if lane is not None]
-        value = numbers.pop() if len(numbers) == 1 else None
-        lanes[origin] = replace(
-            known,
-            value=value,
-            as_loaded=all(lane.as_loaded for lane in sides),
-            is_masked=all(lane.is_masked for lane in sides),
-            is_first=all(lane.is_first for lane in sides),
-        )
+        lanes[reach] = merged(found, numbers.pop() if len(numbers) == 1 else None)
     uniform = left.uniform if not lanes and left.uniform == right.uniform else None
     is_carried = not lanes and uniform is None and (left.is_carried or right.is_carried)
     return Lanes(uniform, lanes, is_carried)
+
+
+def merged(lanes: Sequence[Lane], value: Number | None) -> Lane:
+    """The padding of several tiles in one: wherever it lies in one of them."""
+    return Lane(
+        frozenset[int]().union(*(lane.axes for lane in lanes)),
+        value,
+        frozenset[Linear].intersection(*(lane.premises for lane in lanes)),
+        as_loaded=all(lane.as_loaded for lane in lanes),
+        is_chosen=all(lane.is_chosen for lane in lanes),
+        is_ordered=all(lane.is_ordered for lane in lanes),
+    )

@@ -1,7 +1,8 @@
 """Element-wise ops on known numbers, and on a known number beside an unknown one.
 
-An unknown number counts as finite: 0 times it is 0, and infinity plus it is infinity. That holds
-for useful data, and the result only decides about a warning.
+An unknown number counts as finite and of ordinary size: 0 times it is 0, infinity plus it is
+infinity, and -1e30 plus it is -1e30. That holds for useful data, and the result only decides about
+a warning.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import Element
-from tilewright.ir.attributes import FloatIdentity, IntIdentity, Predicate
+from tilewright.ir.attributes import FloatIdentity, IntIdentity, Predicate, Signedness
 from tilewright.ir.op import Op
 from tilewright.ir.ops.elementwise import (
     AddF,
     AndI,
+    Bitcast,
+    CmpI,
     DivF,
     Fma,
     MaxF,
@@ -85,31 +88,49 @@ def folded(op: Op, numbers: Sequence[Number | None]) -> Number | None:
 def _selected(
     condition: Number | None, left: Number | None, right: Number | None
 ) -> Number | None:  # fmt: skip
-    """A mask that does not depend on the padding is trusted to select the known side."""
     if condition is not None:
         return left if condition else right
-    if left is not None and right is not None:
-        return left if left == right else None
-    return right if left is None else left
+    return left if left is not None and left == right else None
 
 
 def _absorbed(op: Op, numbers: Sequence[Number | None]) -> Number | None:
     if isinstance(op, Fma):
-        product = _multiplied(numbers[:2])
-        return None if product is None or numbers[2] is None else product + numbers[2]
+        product, total = _multiplied(numbers[:2]), numbers[2]
+        if product is None or total is None:
+            return _added((product, total))
+        return product + total
+    if isinstance(op, CmpI):
+        return _compared(op, numbers)
+    if isinstance(op, OrI) and _element(op) is Element.I1:
+        return 1 if 1 in numbers else None
     rule = _ABSORBING.get(type(op))
     return None if rule is None else rule(numbers)
+
+
+def _compared(op: CmpI, numbers: Sequence[Number | None]) -> Number | None:
+    """The index -1 is below no extent, as an unsigned number."""
+    is_less = op.comparison_predicate is Predicate.LESS_THAN
+    is_unsigned, left = op.signedness is Signedness.UNSIGNED, numbers[0]
+    return 0 if is_less and is_unsigned and left is not None and left < 0 else None
 
 
 def _multiplied(numbers: Sequence[Number | None]) -> Number | None:
     known = [number for number in numbers if number is not None]
     if len(known) == len(numbers):
         return math.prod(known)
-    return next((number for number in known if number == 0 or math.isinf(number)), None)
+    return next((number for number in known if number == 0 or _is_huge(number)), None)
 
 
 def _added(numbers: Sequence[Number | None]) -> Number | None:
-    return next((number for number in numbers if number is not None and math.isinf(number)), None)
+    return next((number for number in numbers if number is not None and _is_huge(number)), None)
+
+
+def _is_huge(number: Number) -> bool:
+    """Whether data beside it does not count: infinity, and the numbers that stand for it."""
+    return abs(number) >= _HUGE
+
+
+_HUGE = 1e4  # half floats reach 65504
 
 
 def _subtracted(numbers: Sequence[Number | None]) -> Number | None:
@@ -119,7 +140,7 @@ def _subtracted(numbers: Sequence[Number | None]) -> Number | None:
 
 def _divided(numbers: Sequence[Number | None]) -> Number | None:
     left, right = numbers
-    if left is not None and (left == 0 or math.isinf(left)):
+    if left is not None and (left == 0 or _is_huge(left)):
         return left
     return 0.0 if right is not None and math.isinf(right) else None
 
@@ -141,10 +162,13 @@ _ABSORBING: dict[type[Op], Callable[[Sequence[Number | None]], Number | None]] =
 
 
 def _computed(op: Op, numbers: list[Number]) -> Number | None:
-    type_ = op.results[0].type
-    element = type_.element if isinstance(type_, TileType) else None
-    if not isinstance(element, Element):
+    element = _element(op)
+    if element is None:
         return None
+    if isinstance(op, Bitcast):
+        return _bits_of(op, numbers[0], element)
+    if isinstance(op, CmpI) and op.signedness is Signedness.UNSIGNED:
+        numbers = [int(number) % (1 << 64) for number in numbers]
     if isinstance(op, ComparisonOp):
         return int(_COMPARED[op.comparison_predicate](*numbers))
     if isinstance(op, OrI | AndI) and element is Element.I1:
@@ -157,6 +181,28 @@ def _computed(op: Op, numbers: list[Number]) -> Number | None:
             return _fitting(meaning(*_as_given(numbers, element)), element)
     except (ArithmeticError, ValueError, TypeError):
         return None
+
+
+def _element(op: Op) -> Element | None:
+    """The element of a result that is a tile of numbers."""
+    type_ = op.results[0].type
+    element = type_.element if isinstance(type_, TileType) else None
+    return element if isinstance(element, Element) else None
+
+
+def _bits_of(op: Bitcast, number: Number, element: Element) -> Number | None:
+    """The same bits as another element."""
+    assert isinstance(op.source.type, TileType)
+    given = op.source.type.element
+    if not isinstance(given, Element):
+        return None
+    wrapped = number if given.is_float else int(number) % (1 << given.bits)
+    kind = given.value.numpy if given.is_float else np.dtype(f"u{given.bits // 8}")
+    try:
+        bits = np.array(wrapped, kind).view(element.value.numpy)
+    except (TypeError, ValueError, OverflowError):
+        return None  # elements of less than a byte
+    return float(bits) if element.is_float else int(bits)
 
 
 def _as_given(numbers: list[Number], element: Element) -> list[Any]:

@@ -70,6 +70,7 @@ from tilewright.ir.ops.internal import (
     Require,
     StepCheck,
 )
+from tilewright.ir.ops.memory import LoadPtr, LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 
 __all__ = ["SCALAR_RULES"]
@@ -351,7 +352,12 @@ def _assumption(flow: Dataflow, op: Assumption) -> None:
     flow.narrow(flow.formula(op.condition).facts())
 
 
-# --- checks --------------------------------------------------------------------------------------
+# --- loads and checks ----------------------------------------------------------------------------
+
+
+def _load(flow: Dataflow, op: LoadView | LoadPtr) -> None:
+    flow.loads[op] = flow.scope
+    not_followed(flow, op)
 
 
 def _part_index(flow: Dataflow, op: PartIndex) -> None:
@@ -379,6 +385,8 @@ SCALAR_RULES: dict[type[Op], Rule] = {
     GetNumTileBlocks: _num_blocks,
     GetTileBlockId: _block_id,
     LaunchValue: _scalars_only(_launch_value),
+    LoadPtr: _load,
+    LoadView: _load,
     MaxI: _scalars_only(_signed_binary(lambda a, b: greatest((a, b)))),
     MinI: _scalars_only(_signed_binary(lambda a, b: least((a, b)))),
     MulI: _scalars_only(_multiply),

@@ -61,6 +61,7 @@ class Settled:
     """A function without its settled checks, and the outcome of each."""
 
     function: Function
+    flow: Dataflow  # of the function with its checks
     launch_checks: tuple[LaunchCheck, ...]
     ledger: Ledger
     violations: tuple[Violation, ...]
@@ -102,6 +103,7 @@ class _Settlement:
             self._note_hoisted(left)
         return Settled(
             left,
+            self.flow,
             tuple(self.launch_checks.values()),
             Ledger(tuple(self.entries)),
             tuple(self.violations),

@@ -119,14 +119,17 @@ class LaunchCheck(ABC):
         numbers = _AtLaunch(environment, self.premises)
         return self._is_met(numbers) or not numbers.may_be_reached()
 
+    def describe(self, environment: Environment) -> str:
+        """The problem of a launch with these numbers, without its place."""
+        return self._problem(_AtLaunch(environment, self.premises))
+
     def explain(self, environment: Environment) -> str:
         """Why a launch with these numbers is refused, for the message."""
-        numbers = _AtLaunch(environment, self.premises)
         given = ", ".join(
             f"{term} = {launch_value(environment, term)}" for term in sorted(self.terms, key=str)
         )
         where = "" if self.location is None else f"{self.location}: "
-        return f"{where}{self._problem(numbers)}{f' ({given})' if given else ''}"
+        return f"{where}{self.describe(environment)}{f' ({given})' if given else ''}"
 
     @cached_property
     def terms(self) -> frozenset[LaunchTerm]:

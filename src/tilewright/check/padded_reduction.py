@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilewright.ir.launch_terms import Extent, LaunchTerm
-from tilewright.source import Location
+from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
+from tilewright.analysis.padding_facts import Bound
+from tilewright.analysis.terms import Linear, TermIntervals
+from tilewright.check.launch import LaunchCheck
 
 __all__ = ["PaddedReduction"]
 
 
 @dataclass(frozen=True)
-class PaddedReduction:
-    """A reduction along an axis of a tensor whose padding is not neutral."""
+class PaddedReduction(LaunchCheck):
+    """A reduction of a tile whose padding is not neutral: the check is that there is none.
 
-    location: Location
-    extent: Extent
-    tile: int
-    is_first: bool  # only the first tile is read
+    A launch that fails it is warned of, and not refused.
+    """
+
+    bounds: tuple[Bound, ...]
+    param: str  # the tensor
+    axis: int | None  # None for elements behind a mask
+    extent: Linear | None
     became: str  # the padding in the reduced tile; empty if unknown
     padding: str  # neutral padding, as an argument of `partition`; empty if there is none
     is_counted: bool = False  # by the divisor of a mean
-    step: int | None = None  # between the starts of windows; None: tiles are adjacent
-    visited: LaunchTerm | None = None  # how many windows are read; None: the first alone
 
-    def is_noticed(self, environment: Mapping[LaunchTerm, int]) -> bool:
-        """Whether a launch with these numbers has padding there."""
-        extent = environment[self.extent]
-        if self.visited is not None and self.step is not None:
-            count = environment[self.visited]
-            return count > 0 and (count - 1) * self.step + self.tile > extent
-        return 0 < extent < self.tile if self.is_first else extent % self.tile != 0
+    def _terms(self) -> Iterable[Linear]:
+        return tuple(bound.goal for bound in self.bounds)
 
-    def as_python(self, text_of: Callable[[LaunchTerm], str]) -> str:
-        """The condition that a launch has no padding there, as Python text over its extent."""
-        extent = text_of(self.extent)
-        if self.visited is not None:
-            count = f"({text_of(self.visited)})"
-            return f"{count} < 1 or ({count} - 1) * {self.step} + {self.tile} <= {extent}"
-        return (
-            f"not 0 < {extent} < {self.tile}" if self.is_first else f"{extent} % {self.tile} == 0"
-        )
+    def _formula(self) -> Formula:
+        return AllOf(tuple(AtLeastZero(bound.goal) for bound in self.bounds))
 
-    def describe(self, environment: Mapping[LaunchTerm, int]) -> str:
-        """The effect, the reason and the way out, for a warning."""
-        name, axis, number = self.extent.param, self.extent.axis, environment[self.extent]
-        beyond = f"which tiles of {self.tile} do not divide"
-        if self.step == self.tile:
-            beyond = f"beyond which tiles of {self.tile} reach"
-        elif self.step is not None:
-            beyond = f"beyond which a window of {self.tile}, one every {self.step}, reaches"
-        happens = self._what_happens()
-        return f"axis {axis} of `{name}` has {number} elements, {beyond}, and {happens}"
+    def _is_met(self, numbers: TermIntervals) -> bool:
+        return all(numbers.of(bound.goal).low >= 0 for bound in self.bounds)
+
+    def _problem(self, numbers: TermIntervals) -> str:
+        """The effect, the reason and the way out."""
+        beyond = next(one.beyond for one in self.bounds if numbers.of(one.goal).low < 0)
+        if self.extent is not None:
+            has = f"axis {self.axis} of `{self.param}` has {numbers.of(self.extent).low} elements"
+            beyond = f"{has}, {beyond},"
+        return f"{beyond} and {self._what_happens()}"
 
     def _what_happens(self) -> str:
         if self.is_counted:
-            count = f"{self.extent.param}.shape[{self.extent.axis}].astype(t.dtype)"
+            count = "the number of those that count"
+            if self.axis is not None:
+                count += f", as `tw.sum(t) / {self.param}.shape[{self.axis}].astype(t.dtype)` does"
             return (
                 "tw.mean divides by the number of elements of the tile, padding included: divide "
-                f"the sum by the number of those that count, as `tw.sum(t) / {count}` does"
+                f"the sum by {count}"
             )
         load = f"load with `padding={self.padding}`, or mask" if self.padding else "mask"
         value = self.became or "the value computed from the padding"

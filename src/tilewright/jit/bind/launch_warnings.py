@@ -60,8 +60,9 @@ def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
     if not facts.padded or binding.blocks == 0:
         return False
     environment = binding.environment
-    noticed = [note for note in facts.padded if note.is_noticed(environment)]
+    noticed = [note for note in facts.padded if not note.holds(environment)]
     for note in noticed:
+        assert note.location is not None, "a warning has a line"
         span = note.location.span
         text = f"kernel `{facts.name}`: {note.describe(environment)}"
         warnings.warn_explicit(text, PaddingWarning, span.file.path, span.line)

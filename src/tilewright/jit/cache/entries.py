@@ -12,7 +12,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-from tilewright.analysis import formulas, intervals, operations, terms
+from tilewright.analysis import formulas, intervals, operations, padding_facts, terms
 from tilewright.check import launch
 from tilewright.check.padded_reduction import PaddedReduction
 from tilewright.frontend.signature.specialization import arguments_of, offsets_name, record_argument
@@ -42,7 +42,7 @@ CLASSES: tuple[type, ...] = (
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
     check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
-    PaddedReduction,
+    PaddedReduction, padding_facts.Bound,
     Location, Span,
 )  # fmt: skip
 
@@ -134,7 +134,7 @@ def _rules(request: Request) -> dict[type, Callable[[Any], bool]]:
         operations.Greatest: lambda greatest: len(greatest.choices) > 0,
         operations.Least: lambda least: len(least.choices) > 0,
         operations.Product: lambda product: len(product.factors) in (1, 2),
-        PaddedReduction: lambda noted: noted.tile > 0,
+        PaddedReduction: lambda noted: noted.location is not None,
         Argument: lambda argument: argument in arguments,
     }
 

@@ -84,7 +84,7 @@ def _compiled(request: Request) -> CompiledKernel:
         launch_checks=settled.launch_checks,
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
-        padded=padded_reductions(function),
+        padded=padded_reductions(function, settled.flow),
         untied=untied_extents(function, request, settled.launch_checks),
         waits_for_grids=waits_for_grids(lowered.module),
     )

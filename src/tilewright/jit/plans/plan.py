@@ -164,10 +164,10 @@ def _is_wary(tensor: Tensor, role: Role) -> bool:
 
 
 def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
-    """The launch checks that depend on scalars."""
+    """The launch checks that depend on scalars; for padding, the cold path warns."""
     return tuple(
         check
-        for check in facts.launch_checks
+        for check in (*facts.launch_checks, *facts.padded)
         if any(isinstance(term, ScalarArgument) for term in check.deciding_terms)
     )
 

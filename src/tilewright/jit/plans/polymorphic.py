@@ -128,9 +128,8 @@ def _make_fit(plan: Plan, signature: Signature, constants: dict[str, Any]) -> Fi
         return _TEXTS[type(term)](term, numbers)
 
     rules = [*rules_for_extents(signature, constants, text_of)]
-    rules += [note.as_python(text_of) for note in plan.facts.padded]  # else it warns
     others: list[LaunchCheck] = []
-    for check in plan.facts.launch_checks:
+    for check in (*plan.facts.launch_checks, *plan.facts.padded):  # the cold path warns of padding
         if check in plan.checks:
             continue  # evaluated for every call, with its scalars
         text = check.as_python(text_of)
