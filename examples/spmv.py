@@ -27,7 +27,7 @@ def spmv(
     is_row = rows < M  # those behind the last have no elements
     at, end = starts.gather(rows, mask=is_row), starts.gather(rows + 1, mask=is_row)
     acc = tw.zeros((B,), f32)
-    for _ in range(tw.max(end - at).item()):
+    for _ in range(tw.max(tw.where(is_row, end - at, 0)).item()):
         inside = at < end
         acc += values.gather(at, mask=inside) * x.gather(columns.gather(at, mask=inside))
         at += 1

@@ -1,8 +1,8 @@
 """Reaches of loads: along which axes a load may leave its tensor, and when it does.
 
 The elements along an axis begin at a term of the launch and of the loops around: `step*index` for a
-tile, `step*index + start` for a shifted window, any index tile for a gather. Padding stands in front
-of the axis where that is below zero, and behind it where its end lies beyond the extent; a mask has
+tile, `step*index + start` for a shifted window, any index tile for a gather. Padding stands before
+the axis where that is below zero, and behind it where its end lies beyond the extent; a mask has
 padding wherever it is false. The launch evaluates these bounds.
 """
 
@@ -50,7 +50,7 @@ class LoadedAxes:
     ) -> None:
         self._made = made
         self._flow = flow
-        self._variation = variation
+        self.variation = variation
         self._elements = ElementTerms(made, flow)
         self._found: dict[Op, tuple[_Placed, ...]] = {}
         self._truths: dict[Value, Linear] = {}
@@ -172,7 +172,7 @@ class LoadedAxes:
             yield from self._conjuncts(made.lhs, places)
             yield from self._conjuncts(made.rhs, places)
         elif not (isinstance(made, Constant) and made.value):
-            varying = self._variation.of(mask).axes
+            varying = self.variation.of(mask).axes
             yield mask, frozenset(chain.from_iterable(places.get(one, ()) for one in varying))
 
     def _inside(self, made: CmpI, param: str, axis: int) -> Reach:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import chain
+from typing import NamedTuple
 
 from tilewright.analysis.padding_numbers import Number
 from tilewright.analysis.terms import Linear
 
-__all__ = ["NOTHING", "Bound", "Lane", "Lanes", "Reach", "Side", "joined", "merged"]
+__all__ = ["NOTHING", "Bound", "Lane", "Lanes", "Place", "Reach", "Side", "joined", "merged"]
 
 
 class Side(Enum):
@@ -54,49 +55,51 @@ class Reach:
         return replace(self, bounds=tuple(bounds), size=size)
 
 
+class Place(NamedTuple):
+    """The padding of a reach along some axes of a tile."""
+
+    reach: Reach
+    axes: frozenset[int]
+
+
 @dataclass(frozen=True)
 class Lane:
-    """The padding of one reach in a tile: the axes that it lies along, and its number.
+    """The number of the padding at one place of a tile; None is unknown.
 
-    None is an unknown number. Premises are terms that are at least zero wherever it is loaded.
+    Premises are terms that are at least zero wherever it is loaded.
     """
 
-    axes: frozenset[int]
     value: Number | None
     premises: frozenset[Linear] = frozenset()
     as_loaded: bool = True
     is_chosen: bool = False  # by a mask of the author's
     is_ordered: bool = True  # along its axis in the order of the tensor
 
-    def along(self, axes: Iterable[int]) -> Lane:
-        """The same padding along other axes."""
-        return replace(self, axes=frozenset(axes))
-
 
 @dataclass(frozen=True)
 class Lanes:
-    """Facts about a tile: the number that all its elements are, or its padding by reach.
+    """Facts about a tile: the number that all its elements are, or its padding by place.
 
     A loop-carried tile accumulates other tiles: its own elements are no padding, and padding
     combined with them counts as it is.
     """
 
     uniform: Number | None = None
-    by_reach: Mapping[Reach, Lane] = field(default_factory=dict)
+    by_place: Mapping[Place, Lane] = field(default_factory=dict)
     is_carried: bool = False
 
-    def at(self, reach: Reach) -> Number | None:
-        """The number in the padding of a reach."""
-        lane = self.by_reach.get(reach)
+    def at(self, place: Place) -> Number | None:
+        """The number in the padding of a place."""
+        lane = self.by_place.get(place)
         return self.uniform if lane is None else lane.value
 
     def moved(self, axes_of: Callable[[int], Iterable[int]]) -> Lanes:
         """The same facts with axes renumbered; padding along no axis is dropped."""
-        found: dict[Reach, Lane] = {}
-        for reach, lane in self.by_reach.items():
-            axes = frozenset(chain.from_iterable(map(axes_of, lane.axes)))
+        found: dict[Place, Lane] = {}
+        for (reach, old), lane in self.by_place.items():
+            axes = frozenset(chain.from_iterable(map(axes_of, old)))
             if axes:
-                found[reach] = lane.along(axes)
+                found[Place(reach, axes)] = lane
         return Lanes(self.uniform, found, self.is_carried)
 
 
@@ -105,25 +108,24 @@ NOTHING = Lanes()  # of a tile that is not tracked
 
 def joined(left: Lanes, right: Lanes) -> Lanes:
     """The join of two facts; padding of one side only keeps its number."""
-    lanes: dict[Reach, Lane] = {}
-    for reach in chain(left.by_reach, right.by_reach):
-        sides = [(lanes.by_reach.get(reach), lanes.uniform) for lanes in (left, right)]
+    lanes: dict[Place, Lane] = {}
+    for place in chain(left.by_place, right.by_place):
+        sides = [(lanes.by_place.get(place), lanes.uniform) for lanes in (left, right)]
         found = [lane for lane, _ in sides if lane is not None]
         numbers = {
             lane.value if lane is not None else uniform
             for lane, uniform in sides
             if lane is not None or uniform is not None
         }
-        lanes[reach] = merged(found, numbers.pop() if len(numbers) == 1 else None)
+        lanes[place] = merged(found, numbers.pop() if len(numbers) == 1 else None)
     uniform = left.uniform if not lanes and left.uniform == right.uniform else None
     is_carried = not lanes and uniform is None and (left.is_carried or right.is_carried)
     return Lanes(uniform, lanes, is_carried)
 
 
 def merged(lanes: Sequence[Lane], value: Number | None) -> Lane:
-    """The padding of several tiles in one: wherever it lies in one of them."""
+    """The padding of several tiles at one place."""
     return Lane(
-        frozenset[int]().union(*(lane.axes for lane in lanes)),
         value,
         frozenset[Linear].intersection(*(lane.premises for lane in lanes)),
         as_loaded=all(lane.as_loaded for lane in lanes),

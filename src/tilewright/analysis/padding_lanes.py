@@ -24,12 +24,13 @@ from tilewright.analysis.padding_facts import (
     Bound,
     Lane,
     Lanes,
+    Place,
     Reach,
     Side,
     joined,
     merged,
 )
-from tilewright.analysis.padding_numbers import Number, folded, is_identity
+from tilewright.analysis.padding_numbers import Number, folded, folded_product, is_identity
 from tilewright.analysis.variation import Variation, outer_axes, shape_of, spread_axes
 from tilewright.dtypes import Element
 from tilewright.ir.function import Function
@@ -43,65 +44,81 @@ from tilewright.ir.ops.internal import (
     FloorDiv,
     FloorMod,
     ReadAs,
+    Sorted,
     Walk,
 )
 from tilewright.ir.ops.memory import LoadPtr, LoadView, Offset
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI, Reduce, Scan
-from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Permute, Reshape
+from tilewright.ir.ops.shape import (
+    Broadcast,
+    Cat,
+    Constant,
+    Extract,
+    Pack,
+    Permute,
+    Reshape,
+    Unpack,
+)
 from tilewright.ir.rewrite import Definition, definitions
 from tilewright.ir.types import Padding, PartitionViewType, StridedViewType, TileType
 
-__all__ = ["met_bounds", "padding_lanes"]
+__all__ = ["PaddingLanes", "met_bounds", "padding_lanes"]
 
 _MOST_ROUNDS = 12  # a value that still changes after so many passes stays as it is
 
 
-_Rule = Callable[["_Walker", Any], None]
+_Rule = Callable[["PaddingLanes", Any], None]
 
 
-def padding_lanes(function: Function, flow: Dataflow) -> Mapping[Value, Lanes]:
+def padding_lanes(function: Function, flow: Dataflow) -> PaddingLanes:
     """The padding of every tile of a function, whose loads are as the front end made them."""
-    walker = _Walker(definitions(function), flow)
+    walker = PaddingLanes(definitions(function), flow)
     for _ in range(_MOST_ROUNDS):
         walker.has_changed = False
         walker.block(function.body)
         if not walker.has_changed:
             break
-    return walker.found
+    return walker
 
 
-class _Walker:
-    """The state of the fixed-point iteration over a function."""
+class PaddingLanes:
+    """The padding of the tiles of a function, and the state of the iteration that finds it."""
 
     def __init__(self, made: Mapping[Value, Definition], flow: Dataflow) -> None:
-        self.found: dict[Value, Lanes] = {}
         self.has_changed = False
-        self.variation = Variation()
-        self.made = made
-        self.axes = LoadedAxes(made, flow, self.variation)
+        self.axes = LoadedAxes(made, flow, Variation())
+        self._found: dict[Value, Lanes] = {}
         self._loops: list[tuple[tuple[Value, ...], tuple[Value, ...]]] = []
 
     def of(self, value: Value) -> Lanes:
         """The current facts of a value."""
-        return self.found.get(value, NOTHING)
+        return self._found.get(value, NOTHING)
+
+    def has_mask(self, condition: Value, place: Place) -> bool:
+        """Whether a condition of positions tells the padding apart: it is trusted to be right.
+
+        One that does not differ by position along the axis of the padding is no mask of it.
+        """
+        is_known = self.of(condition).at(place) is not None
+        return not is_known and bool(place.axes & self.axes.variation.of(condition).placed)
 
     def block(self, block: Block) -> None:
         """Visit the ops of a block in order."""
         for op in block.ops:
             rule = next((_RULES[kind] for kind in type(op).__mro__ if kind in _RULES), _other)
             if not op.regions:
-                self.variation.visit(op)
+                self.axes.variation.visit(op)
             rule(self, op)
 
     def put(self, value: Value, lanes: Lanes) -> None:
         """Record the facts of a result."""
         if lanes != self.of(value):
-            self.found[value] = lanes
+            self._found[value] = lanes
             self.has_changed = True
 
     def join(self, value: Value, given: Value) -> None:
         """Join an incoming value into another."""
-        if value not in self.found:
+        if value not in self._found:
             self.put(value, self.of(given))
         else:
             self.put(value, joined(self.of(value), self.of(given)))
@@ -144,41 +161,36 @@ class _Walker:
 # --- ops ------------------------------------------------------------------------------------------
 
 
-def _constant(walker: _Walker, op: Constant) -> None:
+def _constant(walker: PaddingLanes, op: Constant) -> None:
     if isinstance(op.value, (int, float)):
         is_truth = isinstance(op.to, TileType) and op.to.element is Element.I1
         walker.put(op.result, Lanes(int(op.value) & 1 if is_truth else op.value))
 
 
-def _load(walker: _Walker, op: LoadView) -> None:
+def _load(walker: PaddingLanes, op: LoadView) -> None:
     type_ = op.view.type
     if isinstance(type_, PartitionViewType | StridedViewType) and type_.padding is not None:
-        number, premises = _PADDINGS[type_.padding], walker.axes.premises(op)
-        lanes = {reach: Lane(axes, number, premises) for axes, reach in walker.axes.of(op)}
-        walker.put(op.tile, Lanes(None, lanes))
+        walker.put(op.tile, Lanes(None, _loaded(walker, op, _PADDINGS[type_.padding])))
 
 
-def _gather(walker: _Walker, op: LoadPtr) -> None:
+def _loaded(
+    walker: PaddingLanes, op: LoadView | LoadPtr, number: Number | None
+) -> dict[Place, Lane]:  # fmt: skip
+    lane = Lane(number, walker.axes.premises(op))
+    return {Place(reach, axes): lane for axes, reach in walker.axes.of(op)}
+
+
+def _gather(walker: PaddingLanes, op: LoadPtr) -> None:
     """Elements behind the mask are padding; at a place that is itself padding lies any element."""
     number = None if op.padding_value is None else walker.of(op.padding_value).uniform
-    premises = walker.axes.premises(op)
-    lanes = {reach: Lane(axes, number, premises) for axes, reach in walker.axes.of(op)}
+    found = _loaded(walker, op, number)
     mask = NOTHING if op.mask is None else walker.of(op.mask)
-    for reach, lane in chain(walker.of(op.source).by_reach.items(), mask.by_reach.items()):
-        if reach not in lanes:
-            is_mask = op.mask is not None and _is_mask(walker, op.mask, reach, lane)
-            value = number if is_mask or mask.at(reach) == 0 else None
-            lanes[reach] = replace(lane, value=value, as_loaded=False, is_chosen=is_mask)
-    walker.put(op.result, Lanes(None, lanes))
-
-
-def _is_mask(walker: _Walker, condition: Value, reach: Reach, lane: Lane) -> bool:
-    """Whether a condition of positions tells the padding apart: it is trusted to be the right one.
-
-    One that does not differ by position along the axis of the padding is no mask of it.
-    """
-    is_known = walker.of(condition).at(reach) is not None
-    return not is_known and bool(lane.axes & walker.variation.of(condition).placed)
+    for place, lane in chain(walker.of(op.source).by_place.items(), mask.by_place.items()):
+        if place not in found:
+            is_mask = op.mask is not None and walker.has_mask(op.mask, place)
+            value = number if is_mask or mask.at(place) == 0 else None
+            found[place] = replace(lane, value=value, as_loaded=False, is_chosen=is_mask)
+    walker.put(op.result, Lanes(None, found))
 
 
 _PADDINGS: dict[Padding, Number] = {
@@ -190,19 +202,21 @@ _PADDINGS: dict[Padding, Number] = {
 }
 
 
-def _elementwise(walker: _Walker, op: Op) -> None:
+def _elementwise(walker: PaddingLanes, op: Op) -> None:
     walker.put(op.results[0], _combined(walker, op))
 
 
-def _combined(walker: _Walker, op: Op) -> Lanes:
+def _combined(walker: PaddingLanes, op: Op) -> Lanes:
     given = [walker.of(value) for value in op.operands]
-    found: dict[Reach, Lane] = {}
-    for reach in dict.fromkeys(chain.from_iterable(lanes.by_reach for lanes in given)):
-        lanes = [lane for each in given if (lane := each.by_reach.get(reach)) is not None]
-        value = _value_at(op, given, reach)
-        is_chosen = any(lane.is_chosen and _is_same(lane.value, value) for lane in lanes)
-        lane = replace(merged(lanes, value), is_chosen=is_chosen)
-        found[reach] = replace(lane, as_loaded=lane.as_loaded and _keeps(op))
+    found: dict[Place, Lane] = {}
+    for place in dict.fromkeys(chain.from_iterable(lanes.by_place for lanes in given)):
+        lanes = [lane for each in given if (lane := each.by_place.get(place)) is not None]
+        value = _value_at(op, given, place)
+        found[place] = replace(
+            merged(lanes, value),
+            as_loaded=_keeps(op) and all(lane.as_loaded for lane in lanes),
+            is_chosen=any(_stays_chosen(op, lane, value) for lane in lanes),
+        )
     uniform = None
     if not found and given and all(each.uniform is not None for each in given):
         uniform = folded(op, [each.uniform for each in given])
@@ -210,49 +224,45 @@ def _combined(walker: _Walker, op: Op) -> Lanes:
     return Lanes(uniform, found, is_carried)
 
 
-def _is_same(one: Number | None, other: Number | None) -> bool:
-    return one is other or one == other
+def _stays_chosen(op: Op, lane: Lane, value: Number | None) -> bool:
+    """Whether a number is still the one that a mask has chosen, or compared as it is meant."""
+    is_same = lane.value is value or lane.value == value
+    return lane.is_chosen and (is_same or isinstance(op, ComparisonOp))
 
 
-def _value_at(op: Op, given: list[Lanes], reach: Reach) -> Number | None:
-    """The padding of a reach in an op's result.
-
-    Where the padding of one operand lies along another axis than that of a second one, each of them
-    meets data of the other.
-    """
-    lanes = [each.by_reach.get(reach) for each in given]
-    found = [
-        _number_of(
-            op,
-            given,
-            [
-                each.uniform if lane is None else lane.value if lane.axes == axes else None
-                for each, lane in zip(given, lanes, strict=True)
-            ],
-        )
-        for axes in {lane.axes for lane in lanes if lane is not None}
-    ]
-    return found[0] if all(_is_same(value, found[0]) for value in found) else None
-
-
-def _number_of(op: Op, given: list[Lanes], numbers: list[Number | None]) -> Number | None:
-    if isinstance(op, Fma) and (given[0].is_carried or given[1].is_carried):
-        return numbers[2]
-    others = [n for n, each in zip(numbers, given, strict=True) if not each.is_carried]
+def _value_at(op: Op, given: list[Lanes], place: Place) -> Number | None:
+    """The padding of a place in an op's result; it counts as it is beside accumulated tiles."""
+    numbers = [each.at(place) for each in given]
+    is_apart = [each.is_carried or _has_other_part(each, place) for each in given]
+    if isinstance(op, Fma) and any(is_apart):
+        return numbers[2] if any(is_apart[:2]) else folded_product(numbers[0], numbers[1])
+    others = [number for number, apart in zip(numbers, is_apart, strict=True) if not apart]
     return others[0] if isinstance(op, Binary) and len(others) == 1 else folded(op, numbers)
 
 
-def _select(walker: _Walker, op: Select) -> None:
+def _has_other_part(lanes: Lanes, place: Place) -> bool:
+    """Whether a tile is another part of the same axis, so that both are accumulated."""
+    subject = (place.reach.param, place.reach.axis, place.axes)
+    return place not in lanes.by_place and any(
+        (reach.param, reach.axis, axes) == subject for reach, axes in lanes.by_place
+    )
+
+
+def _select(walker: PaddingLanes, op: Select) -> None:
     """A mask of positions is meant to replace the padding by the side without it."""
-    combined = _combined(walker, op)
+    combined, condition = _combined(walker, op), walker.of(op.cond)
     sides = [walker.of(value) for value in (op.val_if_true, op.val_if_false)]
-    found = dict(combined.by_reach)
-    for reach, lane in combined.by_reach.items():
-        if _is_mask(walker, op.cond, reach, lane):
-            numbers = [side.uniform for side in sides if reach not in side.by_reach]
-            numbers += [n for side in sides if (n := side.at(reach)) is not None]
+    found = dict(combined.by_place)
+    for place, lane in combined.by_place.items():
+        known = condition.at(place)
+        if walker.has_mask(op.cond, place):
+            numbers = [side.uniform for side in sides if place not in side.by_place]
+            numbers += [n for side in sides if (n := side.at(place)) is not None]
             value = numbers[0] if numbers else None
-            found[reach] = replace(lane, value=value, as_loaded=False, is_chosen=True)
+            found[place] = replace(lane, value=value, as_loaded=False, is_chosen=True)
+        elif known is not None and lane.value is None:
+            if place not in sides[0 if known else 1].by_place:
+                del found[place]  # the side that is taken there is data
     walker.put(op.result, Lanes(combined.uniform, found))
 
 
@@ -261,79 +271,82 @@ def _keeps(op: Op) -> bool:
     return isinstance(op, (Conversion, ReadAs, DivisorCheck, Select))
 
 
-def _reshape(walker: _Walker, op: Reshape) -> None:
+def _reshape(walker: PaddingLanes, op: Reshape) -> None:
     """Padding lies along every axis that takes elements of its own."""
     before, after = shape_of(op.source), shape_of(op.result)
-    moves = spread_axes(before, after)
-    moved = walker.of(op.source).moved(lambda axis: moves.get(axis, ()))
-    if [size for size in before if size > 1] != [size for size in after if size > 1]:
-        ordered = outer_axes(before, after)
-        found = {
-            reach: replace(lane, is_ordered=lane.is_ordered and old.axes <= ordered)
-            for (reach, lane), old in (
-                (pair, walker.of(op.source).by_reach[pair[0]]) for pair in moved.by_reach.items()
-            )
-        }
-        moved = replace(moved, by_reach=found)
+    moves, outer = spread_axes(before, after), outer_axes(before, after)
+    source = walker.of(op.source)
+    kept = {
+        place: replace(lane, is_ordered=lane.is_ordered and place.axes <= outer)
+        for place, lane in source.by_place.items()
+    }
+    moved = replace(source, by_place=kept).moved(lambda axis: moves.get(axis, ()))
     walker.put(op.result, moved)
 
 
-def _broadcast(walker: _Walker, op: Broadcast) -> None:
+def _broadcast(walker: PaddingLanes, op: Broadcast) -> None:
     walker.put(op.result, replace(walker.of(op.source), is_carried=False))
 
 
-def _permute(walker: _Walker, op: Permute) -> None:
+def _permute(walker: PaddingLanes, op: Permute) -> None:
     places = {old: (new,) for new, old in enumerate(op.permutation)}
     walker.put(op.result, walker.of(op.source).moved(lambda axis: places[axis]))
 
 
-def _part(walker: _Walker, op: Extract) -> None:
+def _part(walker: PaddingLanes, op: Extract) -> None:
     """One of the equal parts of a tile: of padding in order, it has what lies in that part."""
     before, after = shape_of(op.source), shape_of(op.result)
-    found: dict[Reach, Lane] = {}
-    for reach, lane in walker.of(op.source).by_reach.items():
-        part = reach
-        if len(lane.axes) == 1 and lane.is_ordered:
-            (axis,) = lane.axes
+    found: dict[Place, Lane] = {}
+    for (reach, axes), lane in walker.of(op.source).by_place.items():
+        part, left = reach, frozenset(axis for axis in axes if after[axis] > 1)
+        if len(axes) == 1 and lane.is_ordered:
+            (axis,) = axes
             number = walker.of(op.indices[axis]).uniform
             if number is not None and reach.size == before[axis]:
-                parts = before[axis] // after[axis]
-                part = reach.part(after[axis], parts, int(number))
-        axes = [axis for axis in lane.axes if after[axis] > 1]
-        if axes:
-            found[part] = lane.along(axes)
+                part = reach.part(after[axis], before[axis] // after[axis], int(number))
+        if left:
+            found[Place(part, left)] = lane
     walker.put(op.result, Lanes(walker.of(op.source).uniform, found))
 
 
-def _cat(walker: _Walker, op: Cat) -> None:
+def _cat(walker: PaddingLanes, op: Cat) -> None:
     """The padding of both tiles, in no order along the axis where they meet."""
     combined = joined(walker.of(op.lhs), walker.of(op.rhs))
     found = {
-        reach: replace(lane, is_ordered=lane.is_ordered and op.dim not in lane.axes)
-        for reach, lane in combined.by_reach.items()
+        place: replace(lane, is_ordered=lane.is_ordered and op.dim not in place.axes)
+        for place, lane in combined.by_place.items()
     }
-    walker.put(op.result, replace(combined, by_reach=found))
+    walker.put(op.result, replace(combined, by_place=found))
 
 
-def _reduce(walker: _Walker, op: Reduce | Scan) -> None:
+def _packed(walker: PaddingLanes, op: Pack | Unpack) -> None:
+    """Bytes that are zero are numbers that are zero; any others are not followed."""
+    found = {
+        place: replace(lane, value=0 if lane.value == 0 else None, as_loaded=False)
+        for place, lane in walker.of(op.source).by_place.items()
+    }
+    walker.put(op.result, Lanes(None, found))
+
+
+def _reduce(walker: PaddingLanes, op: Reduce | Scan) -> None:
     """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
     for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
-        found: dict[Reach, Lane] = {}
-        for reach, lane in walker.of(source).by_reach.items():
+        found: dict[Place, Lane] = {}
+        for (reach, axes), lane in walker.of(source).by_place.items():
             is_neutral = is_identity(lane.value, identity)
-            is_met = op.dim in lane.axes and bool(met_bounds(op, reach, lane))
+            is_met = op.dim in axes and bool(met_bounds(op, reach, lane))
             if is_met and not is_neutral and not lane.is_chosen:
                 continue  # a warning tells of it
-            axes = lane.axes
+            left = axes
             if isinstance(op, Reduce):
-                axes = frozenset(axis - (axis > op.dim) for axis in lane.axes if axis != op.dim)
-            if axes:
-                is_same = is_neutral or _is_idempotent(op)
-                value = lane.value if is_same else None
-                if isinstance(op, Scan) and op.dim in lane.axes:
-                    value, is_same = _scanned(op, reach, lane), False
-                as_loaded = is_same and lane.as_loaded
-                found[reach] = replace(lane, axes=axes, value=value, as_loaded=as_loaded)
+                left = frozenset(axis - (axis > op.dim) for axis in axes if axis != op.dim)
+            is_same = is_neutral or _is_idempotent(op)
+            value = lane.value if is_same else None
+            if isinstance(op, Scan) and op.dim in axes:
+                value, is_same = _scanned(op, reach, lane), False
+            if left:
+                kept = replace(lane, value=value, as_loaded=is_same and lane.as_loaded)
+                found[Place(reach, left)] = kept
         walker.put(total, Lanes(None, found))
 
 
@@ -372,39 +385,44 @@ def _is_idempotent(op: Reduce | Scan) -> bool:
 _IDEMPOTENT = ("maxf", "minf", "maxi", "mini", "andi", "ori")
 
 
-def _product(walker: _Walker, op: MmaF | MmaI | MmaFScaled) -> None:
+def _product(walker: PaddingLanes, op: MmaF | MmaI | MmaFScaled) -> None:
     """Zero rows and columns give zeros, to which the accumulator is added."""
     rank = len(shape_of(op.result))
     total = walker.of(op.acc)
-    found: dict[Reach, Lane] = {}
+    found: dict[Place, Lane] = {}
     for side, summed in ((op.lhs, rank - 1), (op.rhs, rank - 2)):
-        for reach, lane in walker.of(side).by_reach.items():
-            axes = lane.axes - {summed}
-            if axes and reach not in found:
-                value = total.at(reach) if lane.value == 0 else None
-                found[reach] = replace(lane, axes=axes, value=value, as_loaded=False)
-    for reach, lane in total.by_reach.items():
-        found.setdefault(reach, replace(lane, value=None, as_loaded=False))
+        for (reach, axes), lane in walker.of(side).by_place.items():
+            place = Place(reach, axes - {summed})
+            if place.axes and place not in found:
+                value = total.at(place) if lane.value == 0 else None
+                found[place] = replace(lane, value=value, as_loaded=False)
+    for place, lane in total.by_place.items():
+        found.setdefault(place, replace(lane, value=None, as_loaded=False))
     walker.put(op.result, Lanes(None, found))
 
 
-def _other(walker: _Walker, op: Op) -> None:
+def _other(walker: PaddingLanes, op: Op) -> None:
     """An op that is not followed: the padding of its operands may lie anywhere in its results."""
-    lanes = [lane for value in op.operands for lane in walker.of(value).by_reach.items()]
-    if not lanes or op.regions:
-        return
-    for result in op.results:
+    given = [pair for value in op.operands for pair in walker.of(value).by_place.items()]
+    for result in () if op.regions or not given else op.results:
         if isinstance(result.type, TileType):
             axes = frozenset(axis for axis, size in enumerate(result.type.shape) if size > 1)
             found = {
-                reach: Lane(axes, None, lane.premises, as_loaded=False, is_ordered=False)
-                for reach, lane in lanes
+                Place(reach, axes): Lane(None, lane.premises, as_loaded=False, is_ordered=False)
+                for (reach, _), lane in given
                 if axes
             }
             walker.put(result, Lanes(None, found))
 
 
-def _kept(walker: _Walker, op: Op) -> None:
+def _sorted(walker: PaddingLanes, op: Sorted) -> None:
+    """Padding that comes last is not followed further, and a warning tells of any other."""
+    places = walker.of(op.source)
+    found = {place: lane for place, lane in places.by_place.items() if op.dim not in place.axes}
+    walker.put(op.result, replace(places, by_place=found))
+
+
+def _kept(walker: PaddingLanes, op: Op) -> None:
     walker.put(op.results[0], walker.of(op.operands[0]))
 
 
@@ -419,12 +437,14 @@ _RULES: dict[type[Op], _Rule] = {
     Reshape: _reshape,
     Extract: _part,
     Cat: _cat,
+    **dict.fromkeys((Pack, Unpack), _packed),
+    Sorted: _sorted,
     Offset: _elementwise,
     Broadcast: _broadcast,
     Permute: _permute,
     **dict.fromkeys((Reduce, Scan), _reduce),
     **dict.fromkeys((MmaF, MmaI, MmaFScaled), _product),
-    **dict.fromkeys((For, Loop, Walk), _Walker.loop),
-    **dict.fromkeys((Break, Continue), _Walker.leave),
-    If: _Walker.branch,
+    **dict.fromkeys((For, Loop, Walk), PaddingLanes.loop),
+    **dict.fromkeys((Break, Continue), PaddingLanes.leave),
+    If: PaddingLanes.branch,
 }

@@ -38,7 +38,7 @@ from tilewright.ir.ops.families import ComparisonOp, Conversion
 from tilewright.ir.ops.internal import FloorDiv, FloorMod, ReadAs
 from tilewright.ir.types import TileType
 
-__all__ = ["Number", "folded", "is_identity"]
+__all__ = ["Number", "folded", "folded_product", "is_identity"]
 
 # A known element.
 Number = int | float
@@ -112,6 +112,11 @@ def _compared(op: CmpI, numbers: Sequence[Number | None]) -> Number | None:
     is_less = op.comparison_predicate is Predicate.LESS_THAN
     is_unsigned, left = op.signedness is Signedness.UNSIGNED, numbers[0]
     return 0 if is_less and is_unsigned and left is not None and left < 0 else None
+
+
+def folded_product(left: Number | None, right: Number | None) -> Number | None:
+    """The product of two elements; None is an unknown one."""
+    return _multiplied((left, right))
 
 
 def _multiplied(numbers: Sequence[Number | None]) -> Number | None:

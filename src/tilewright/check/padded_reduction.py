@@ -25,7 +25,8 @@ class PaddedReduction(LaunchCheck):
     axis: int | None  # None for elements behind a mask
     extent: Linear | None
     became: str  # the padding in the reduced tile; empty if unknown
-    padding: str  # neutral padding, as an argument of `partition`; empty if there is none
+    padding: str = ""  # neutral padding, as an argument of `partition`, if there is one
+    effect: str = "takes part in this reduction"
     is_counted: bool = False  # by the divisor of a mean
 
     def _terms(self) -> Iterable[Linear]:
@@ -40,10 +41,11 @@ class PaddedReduction(LaunchCheck):
     def _problem(self, numbers: TermIntervals) -> str:
         """The effect, the reason and the way out."""
         beyond = next(one.beyond for one in self.bounds if numbers.of(one.goal).low < 0)
+        reason = beyond
         if self.extent is not None:
             has = f"axis {self.axis} of `{self.param}` has {numbers.of(self.extent).low} elements"
-            beyond = f"{has}, {beyond},"
-        return f"{beyond} and {self._what_happens()}"
+            reason = f"{has}, {beyond}"
+        return f"{reason}, and {self._what_happens()}"
 
     def _what_happens(self) -> str:
         if self.is_counted:
@@ -56,4 +58,4 @@ class PaddedReduction(LaunchCheck):
             )
         load = f"load with `padding={self.padding}`, or mask" if self.padding else "mask"
         value = self.became or "the value computed from the padding"
-        return f"{value} takes part in this reduction: {load} the elements outside with tw.where"
+        return f"{value} {self.effect}: {load} the elements outside with tw.where"

@@ -22,7 +22,14 @@ import numpy as np
 from tilewright.ir.attributes import Predicate, Rounding, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
-from tilewright.ir.ops.internal import Averaged, CeilDiv, FloorDiv, FloorMod, ReadAs
+from tilewright.ir.ops.internal import (
+    Averaged,
+    CeilDiv,
+    FloorDiv,
+    FloorMod,
+    ReadAs,
+    Sorted,
+)
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.rewrite import Rewriter, Rule, definitions, has_any
 from tilewright.passes.integer_ops import Integers, is_unsigned
@@ -115,10 +122,11 @@ def _has_no_sign(op: CeilDiv | FloorDiv | FloorMod) -> bool:
     return is_unsigned(op.result) or is_unsigned(op.lhs)
 
 
-def _same(rewriter: _Arithmetic, op: ReadAs | Averaged) -> None:
+def _same(rewriter: _Arithmetic, op: ReadAs | Averaged | Sorted) -> None:
     rewriter.replace(op, rewriter.new(op.source))
 
 
 _RULES: dict[type[Op], Rule] = {
     CeilDiv: _ceil_div, FloorDiv: _floor_div, FloorMod: _floor_mod, ReadAs: _same, Averaged: _same,
+    Sorted: _same,
 }  # fmt: skip

@@ -41,6 +41,7 @@ from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Operand, TileOperand, TupleOperand
 from tilewright.frontend.operands.tile_formulas import TileFormula
 from tilewright.frontend.operands.tiles import as_tile, is_power_of_two, static_int
+from tilewright.ir.ops.internal import Sorted
 from tilewright.ir.ops.shape import Cat
 
 __all__ = ["lower_argsort", "lower_sort", "lower_top_k"]
@@ -107,6 +108,8 @@ class _Line:
             way_out = "sort parts of it, and merge the results"
             lo.reject(WrongOperand, call.where("x"), name, reason, way_out)
         is_descending = name == "tw.top_k" or flag_argument(lo, call, "descending")
+        noted = Sorted(source=tile.value, dim=axis, is_descending=is_descending, dtype=tile.dtype)
+        tile = TileOperand(lo.builder.add(noted).result, tile.dtype)
         wide = TileFormula(lo, call.node, tile)
         if tile.dtype is f8e8m0fnu:
             wide = wide.bits_as(u8)  # powers of two by their exponents, NaN last

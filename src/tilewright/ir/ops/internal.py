@@ -38,6 +38,7 @@ __all__ = [
     "ReadAs",
     "RecordFailure",
     "Require",
+    "Sorted",
     "StepCheck",
     "Walk",
 ]
@@ -205,6 +206,18 @@ class Averaged(Op, mnemonic="averaged"):
 
     source: Value = operand()
     dims: tuple[int, ...] = attr()
+    result: Value = defined()
+
+    def result_types(self) -> tuple[Type, ...]:
+        return (self.source.type,)
+
+
+class Sorted(Op, mnemonic="sorted"):
+    """The operand of a sort along `dim`, in which padding is sorted like any element."""
+
+    source: Value = operand()
+    dim: int = attr()
+    is_descending: bool = attr()
     result: Value = defined()
 
     def result_types(self) -> tuple[Type, ...]:

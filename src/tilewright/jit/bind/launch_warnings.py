@@ -61,7 +61,7 @@ def warn_of_padding(facts: LaunchFacts, binding: Binding) -> bool:
         return False
     environment = binding.environment
     noticed = [note for note in facts.padded if not note.holds(environment)]
-    for note in noticed:
+    for note in {(note.location, note.param, note.axis): note for note in noticed}.values():
         assert note.location is not None, "a warning has a line"
         span = note.location.span
         text = f"kernel `{facts.name}`: {note.describe(environment)}"
