@@ -97,7 +97,9 @@ def test_the_message():
         (gathered, 2, 7, 1),
         (gathered, 2, 8, 0),
         (gathered, 1, 7, 0),  # only whole tiles are read
-        (masked, 2, 7, 0),  # the author says which elements count
+        (masked, 2, 7, 1),  # elements behind a mask are padding
+        (masked, 2, 8, 0),
+        (masked, 1, 7, 0),
     ],
 )
 def test_where_a_window_that_is_read_reaches_beyond(kernel, results, size, count):

@@ -59,6 +59,8 @@ class LoadedAxes:
             for tensor in {definition.op for definition in made.values()}
             if isinstance(tensor, MakeTensorView) and (param := self._param(tensor.base))
         }
+        has_segments = not all(param.isidentifier() for param in self._ranks)
+        self._mask = "a mask or the end of a segment" if has_segments else "a mask"
 
     def of(self, op: LoadView | LoadPtr) -> tuple[_Placed, ...]:
         """Every reach of a load."""
@@ -90,7 +92,10 @@ class LoadedAxes:
             if size > 1:  # a single element lies inside, since its index does
                 along = type_.dim_map[axis]
                 extent = self._extent(tensor, along)
-                begin = self._index(op.index[axis]).times(step)
+                index = self._index(op.index[axis])
+                if index is None:
+                    continue
+                begin = index.times(step)
                 beyond = f"which tiles of {size} do not divide"
                 if step != size:
                     beyond = f"beyond which a window of {size}, one every {step}, reaches"
@@ -105,8 +110,12 @@ class LoadedAxes:
         dynamic = sum(extent is None for extent in shape[:axis])
         return self._flow.term(tensor.dynamic_shape[dynamic])
 
-    def _index(self, value: Value) -> Linear:
-        """An index as the load has it: one that stays to be checked in the kernel is clamped."""
+    def _index(self, value: Value) -> Linear | None:
+        """An index as the load has it: one that stays to be checked in the kernel is clamped.
+
+        None is a counter of a loop whose range the launch does not know: it may leave out the last
+        tile on purpose.
+        """
         made = self._made_by(value)
         while isinstance(made, Conversion):
             value = made.source
@@ -117,8 +126,10 @@ class LoadedAxes:
         if obligation is None:
             return self._flow.term(value)
         index = obligation.subject
-        if obligation.is_proved or index.is_evaluable:
+        if index.is_evaluable:
             return index
+        if any(variable.origin.is_attained for variable in index.variables()):
+            return None
         return greatest((number(0), least((index, self._flow.term(made.count) - 1))))
 
     # --- elements ---
@@ -132,12 +143,16 @@ class LoadedAxes:
         conjuncts = [*self._conjuncts(op.mask, places)]
         reaches = [*self._insides([value for value, _ in conjuncts], param)]
         known = {bound for reach in reaches if reach is not None for bound in reach.bounds}
+        masked: set[int] = set()
         for (value, axes), inside in zip(conjuncts, reaches, strict=True):
             reach = inside
             if reach is None:
                 bounds = _open(one for one in self._masked(value, param) if one not in known)
                 reach = Reach(bounds, param, None, None)
-            if axes and reach.bounds:
+                masked |= axes
+            # Where the launch does not know the indices, a mask along the axis says enough.
+            is_told = inside is not None and not _is_evaluable(inside) and axes <= masked
+            if axes and reach.bounds and not is_told:
                 yield axes, reach
 
     def _insides(self, conditions: list[Value], param: str) -> Iterator[Reach | None]:
@@ -193,7 +208,7 @@ class LoadedAxes:
 
     def _masked(self, condition: Value, param: str) -> Iterator[Bound]:
         """The bounds of a condition: a comparison of integers, or a truth that is not known."""
-        made, reason = self._made_by(condition), f"a mask leaves elements of `{param}` out"
+        made, reason = self._made_by(condition), f"{self._mask} leaves elements of `{param}` out"
         goals: tuple[Linear, ...] = ()
         if isinstance(made, CmpI):
             terms = (self._elements.of(value) for value in (made.lhs, made.rhs))
@@ -231,6 +246,10 @@ class LoadedAxes:
     def _made_by(self, value: Value) -> Op | None:
         definition = self._made.get(value)
         return None if definition is None or definition.is_argument else definition.op
+
+
+def _is_evaluable(reach: Reach) -> bool:
+    return all(bound.goal.is_evaluable for bound in reach.bounds)
 
 
 def _open(bounds: Iterable[Bound]) -> tuple[Bound, ...]:

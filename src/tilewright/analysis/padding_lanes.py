@@ -36,7 +36,18 @@ from tilewright.dtypes import Element
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
-from tilewright.ir.ops.elementwise import Fma, FPowI, Pow, Select
+from tilewright.ir.ops.elementwise import (
+    AndI,
+    Bitcast,
+    Fma,
+    FPowI,
+    OrI,
+    Pow,
+    Select,
+    ShLI,
+    ShRI,
+    XOrI,
+)
 from tilewright.ir.ops.families import Binary, ComparisonOp, Conversion, Unary
 from tilewright.ir.ops.internal import (
     Averaged,
@@ -215,7 +226,7 @@ def _combined(walker: PaddingLanes, op: Op) -> Lanes:
         found[place] = replace(
             merged(lanes, value),
             as_loaded=_keeps(op) and all(lane.as_loaded for lane in lanes),
-            is_chosen=any(_stays_chosen(op, lane, value) for lane in lanes),
+            is_chosen=_stays_chosen(walker, op, place, value),
         )
     uniform = None
     if not found and given and all(each.uniform is not None for each in given):
@@ -224,10 +235,30 @@ def _combined(walker: PaddingLanes, op: Op) -> Lanes:
     return Lanes(uniform, found, is_carried)
 
 
-def _stays_chosen(op: Op, lane: Lane, value: Number | None) -> bool:
-    """Whether a number is still the one that a mask has chosen, or compared as it is meant."""
-    is_same = lane.value is value or lane.value == value
-    return lane.is_chosen and (is_same or isinstance(op, ComparisonOp))
+def _stays_chosen(walker: PaddingLanes, op: Op, place: Place, value: Number | None) -> bool:
+    """Whether the number that a mask has chosen is still in the place of padding.
+
+    It stays as it is, is compared, or is coded in bits, and so is infinity, which is no datum; it
+    may meet positions. Arithmetic, and data, make another number of it.
+    """
+    lanes = {one: lane for one in op.operands if (lane := walker.of(one).by_place.get(place))}
+    if isinstance(op, _CODED) and any(
+        lane.is_chosen or _is_endless(lane) for lane in lanes.values()
+    ):
+        return True
+    chosen = [lane for lane in lanes.values() if lane.is_chosen]
+    if any(lane.value is value or lane.value == value for lane in chosen):
+        return True
+    others = [one for one in op.operands if one not in lanes and walker.of(one).uniform is None]
+    is_read = any(walker.axes.variation.of(one).is_read for one in others)
+    return bool(chosen) and value is None and not is_read
+
+
+def _is_endless(lane: Lane) -> bool:
+    return lane.value is not None and math.isinf(lane.value)
+
+
+_CODED = (ComparisonOp, Bitcast, AndI, OrI, XOrI, ShLI, ShRI)
 
 
 def _value_at(op: Op, given: list[Lanes], place: Place) -> Number | None:
@@ -329,25 +360,40 @@ def _packed(walker: PaddingLanes, op: Pack | Unpack) -> None:
 
 
 def _reduce(walker: PaddingLanes, op: Reduce | Scan) -> None:
-    """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
     for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
         found: dict[Place, Lane] = {}
-        for (reach, axes), lane in walker.of(source).by_place.items():
+        for place, lane in walker.of(source).by_place.items():
             is_neutral = is_identity(lane.value, identity)
-            is_met = op.dim in axes and bool(met_bounds(op, reach, lane))
-            if is_met and not is_neutral and not lane.is_chosen:
-                continue  # a warning tells of it
-            left = axes
-            if isinstance(op, Reduce):
-                left = frozenset(axis - (axis > op.dim) for axis in axes if axis != op.dim)
-            is_same = is_neutral or _is_idempotent(op)
-            value = lane.value if is_same else None
-            if isinstance(op, Scan) and op.dim in axes:
-                value, is_same = _scanned(op, reach, lane), False
-            if left:
-                kept = replace(lane, value=value, as_loaded=is_same and lane.as_loaded)
-                found[Place(reach, left)] = kept
+            left = _left(op, place, lane, is_known=is_neutral or lane.is_chosen)
+            if left.axes and left.reach.bounds:
+                found[left] = _total(op, place, lane, is_neutral=is_neutral)
         walker.put(total, Lanes(None, found))
+
+
+def _left(op: Reduce | Scan, place: Place, lane: Lane, *, is_known: bool) -> Place:
+    """The place in a result; a warning tells of padding that is combined and not known to fit."""
+    reach, axes = place
+    if op.dim in axes and not is_known:
+        met = met_bounds(op, reach, lane)
+        reach = replace(reach, bounds=tuple(one for one in reach.bounds if one not in met))
+    if isinstance(op, Reduce):
+        axes = frozenset(axis - (axis > op.dim) for axis in axes if axis != op.dim)
+    return Place(reach, axes)
+
+
+def _total(op: Reduce | Scan, place: Place, lane: Lane, *, is_neutral: bool) -> Lane:
+    """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
+    is_along = isinstance(op, Scan) and op.dim in place.axes
+    is_same = not is_along and (is_neutral or _is_idempotent(op))
+    value = lane.value if is_same else None
+    if isinstance(op, Scan) and is_along:
+        value = _scanned(op, place.reach, lane)
+    return replace(
+        lane,
+        value=value,
+        as_loaded=is_same and lane.as_loaded,
+        is_chosen=lane.is_chosen and lane.value == value,
+    )
 
 
 def met_bounds(op: Reduce | Scan, reach: Reach, lane: Lane) -> tuple[Bound, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 
+from tilewright.dtypes import Element
 from tilewright.ir.op import Effect, Op, Value
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape
 from tilewright.ir.types import TileType
@@ -23,6 +24,7 @@ class Varying:
 
     axes: frozenset[int] = frozenset()
     placed: frozenset[int] = frozenset()
+    is_read: bool = False  # depends on memory
 
 
 _ALIKE = Varying()
@@ -35,9 +37,16 @@ class Variation:
         self._found: dict[Value, Varying] = {}
 
     def of(self, value: Value) -> Varying:
-        """The axes of a tile; of one that is not followed, all of more than one element."""
+        """The axes of a tile; of one that is not followed, all of more than one element.
+
+        Of the arguments and results of loops, whole numbers are counters, and others are read.
+        """
         found = self._found.get(value)
-        return Varying(_wide(value)) if found is None else found
+        if found is not None or not isinstance(value.type, TileType):
+            return found or _ALIKE
+        element = value.type.element
+        is_count = isinstance(element, Element) and element.is_integer and not value.type.shape
+        return Varying(_wide(value), is_read=not is_count)
 
     def visit(self, op: Op) -> None:
         """Enter the results of an op without regions."""
@@ -58,12 +67,14 @@ class Variation:
         if isinstance(op, Permute):
             return _moved(self.of(op.source), lambda axis: (op.permutation.index(axis),))
         shapes = {shape_of(each) for each in op.operands if isinstance(each.type, TileType)}
-        if op.effect is not Effect.NONE or op.regions or shapes - {shape_of(value)}:
-            return Varying(_wide(value))
         given = [self.of(each) for each in op.operands]
+        is_read = op.effect is Effect.READ or any(one.is_read for one in given)
+        if op.effect is not Effect.NONE or op.regions or shapes - {shape_of(value)}:
+            return Varying(_wide(value), is_read=is_read)
         return Varying(
             frozenset(chain.from_iterable(one.axes for one in given)),
             frozenset(chain.from_iterable(one.placed for one in given)),
+            is_read,
         )
 
 
@@ -72,7 +83,7 @@ def _moved(varying: Varying, axes_of: Callable[[int], Iterable[int]]) -> Varying
         frozenset(chain.from_iterable(map(axes_of, each)))
         for each in (varying.axes, varying.placed)
     )
-    return Varying(axes, placed)
+    return Varying(axes, placed, varying.is_read)
 
 
 def spread_axes(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
