@@ -287,7 +287,8 @@ def highest_two(t):
 
 
 WARNS = {
-    flat: 1, flat_scan: 1, wrong_axis: 1, right_axis: 0, whole_or_nothing: 1, outer: 1, outer_product: 0,
+    flat: 1, flat_scan: 1, wrong_axis: 1, right_axis: 0, whole_or_nothing: 1,
+    outer: 1, outer_product: 0,
     exponentials_behind_a_mask: 1, deviations_behind_a_mask: 1, softmax_behind_a_mask: 0,
     counted_by_data: 1, sorted_up: 1, highest_two: 1,
 }  # fmt: skip

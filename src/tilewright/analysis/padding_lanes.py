@@ -291,9 +291,10 @@ def _select(walker: PaddingLanes, op: Select) -> None:
             numbers += [n for side in sides if (n := side.at(place)) is not None]
             value = numbers[0] if numbers else None
             found[place] = replace(lane, value=value, as_loaded=False, is_chosen=True)
-        elif known is not None and lane.value is None:
-            if place not in sides[0 if known else 1].by_place:
-                del found[place]  # the side that is taken there is data
+            continue
+        is_taken = known is not None and place not in sides[0 if known else 1].by_place
+        if is_taken and lane.value is None:
+            del found[place]  # the side that is taken there is data
     walker.put(op.result, Lanes(combined.uniform, found))
 
 
