@@ -71,7 +71,7 @@ def _follow(sample: Sample, data: bytes) -> None:
         assert isinstance(check.explain(sample.environment), str)
         check.as_python(lambda _: "0")
     for note in facts.padded:
-        if note.is_noticed(sample.environment):
+        if not note.holds(sample.environment):
             note.describe(sample.environment)
 
 

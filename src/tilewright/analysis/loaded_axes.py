@@ -15,7 +15,7 @@ from tilewright.analysis.arithmetic import greatest, least
 from tilewright.analysis.dataflow import Dataflow
 from tilewright.analysis.element_terms import ElementTerms
 from tilewright.analysis.formulas import compare
-from tilewright.analysis.padding_facts import Bound, Reach, Side
+from tilewright.analysis.padding_facts import Reach, ReachBound, Side
 from tilewright.analysis.terms import Linear, Origin, number
 from tilewright.analysis.variation import Variation, shape_of, spread_axes
 from tilewright.dtypes import Element
@@ -99,7 +99,7 @@ class LoadedAxes:
                 beyond = f"which tiles of {size} do not divide"
                 if step != size:
                     beyond = f"beyond which a window of {size}, one every {step}, reaches"
-                behind = Bound(extent - begin - size, Side.BEHIND, beyond)
+                behind = ReachBound(extent - begin - size, Side.BEHIND, beyond)
                 yield frozenset((axis,)), Reach((behind,), param, along, extent, size)
 
     def _extent(self, tensor: MakeTensorView, axis: int) -> Linear:
@@ -197,16 +197,18 @@ class LoadedAxes:
         if position is None or position[1] != 1:
             beyond = "outside of which elements are gathered"
             goals = (element, extent - 1 - element)
-            return Reach(_open(Bound(g, Side.ANYWHERE, beyond) for g in goals), param, axis, extent)
+            return Reach(
+                _open(ReachBound(g, Side.ANYWHERE, beyond) for g in goals), param, axis, extent
+            )
         variable, _ = position
         size, begin = variable.range.high + 1, element.without(variable)
         bounds = (
-            Bound(begin, Side.FRONT, f"before which tiles of {size} begin"),
-            Bound(extent - begin - size, Side.BEHIND, f"beyond which tiles of {size} reach"),
+            ReachBound(begin, Side.FRONT, f"before which tiles of {size} begin"),
+            ReachBound(extent - begin - size, Side.BEHIND, f"beyond which tiles of {size} reach"),
         )
         return Reach(_open(bounds), param, axis, extent, size)
 
-    def _masked(self, condition: Value, param: str) -> Iterator[Bound]:
+    def _masked(self, condition: Value, param: str) -> Iterator[ReachBound]:
         """The bounds of a condition: a comparison of integers, or a truth that is not known."""
         made, reason = self._made_by(condition), f"{self._mask} leaves elements of `{param}` out"
         goals: tuple[Linear, ...] = ()
@@ -216,14 +218,14 @@ class LoadedAxes:
         for goal in goals:
             position = self._elements.position(goal)
             if position is None:
-                yield Bound(goal, Side.ANYWHERE, reason)
+                yield ReachBound(goal, Side.ANYWHERE, reason)
             else:
                 variable, share = position
                 worst = variable.range.high if share < 0 else 0
                 side = Side.BEHIND if share < 0 else Side.FRONT
-                yield Bound(goal.without(variable) + share * worst, side, reason)
+                yield ReachBound(goal.without(variable) + share * worst, side, reason)
         if not goals:
-            yield Bound(self._truth(condition) - 1, Side.ANYWHERE, reason)
+            yield ReachBound(self._truth(condition) - 1, Side.ANYWHERE, reason)
 
     def _truth(self, condition: Value) -> Linear:
         """A term of its own for a truth value: 0 or 1."""
@@ -252,7 +254,7 @@ def _is_evaluable(reach: Reach) -> bool:
     return all(bound.goal.is_evaluable for bound in reach.bounds)
 
 
-def _open(bounds: Iterable[Bound]) -> tuple[Bound, ...]:
+def _open(bounds: Iterable[ReachBound]) -> tuple[ReachBound, ...]:
     """The bounds that do not hold at every launch."""
     return tuple(bound for bound in bounds if bound.goal.range.low < 0)
 

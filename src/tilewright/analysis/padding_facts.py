@@ -14,7 +14,17 @@ from typing import NamedTuple
 from tilewright.analysis.padding_numbers import Number
 from tilewright.analysis.terms import Linear
 
-__all__ = ["NOTHING", "Bound", "Lane", "Lanes", "Place", "Reach", "Side", "joined", "merged"]
+__all__ = [
+    "NOTHING",
+    "Lane",
+    "Lanes",
+    "PaddedPlace",
+    "Reach",
+    "ReachBound",
+    "Side",
+    "joined",
+    "merged",
+]
 
 
 class Side(Enum):
@@ -26,7 +36,7 @@ class Side(Enum):
 
 
 @dataclass(frozen=True)
-class Bound:
+class ReachBound:
     """A term that is at least zero where a load has no padding on one side."""
 
     goal: Linear
@@ -42,7 +52,7 @@ class Reach:
     read at one index are equal.
     """
 
-    bounds: tuple[Bound, ...]
+    bounds: tuple[ReachBound, ...]
     param: str = field(compare=False)
     axis: int | None = field(compare=False)  # of the tensor; None for a mask
     extent: Linear | None = field(compare=False)
@@ -55,7 +65,7 @@ class Reach:
         return replace(self, bounds=tuple(bounds), size=size)
 
 
-class Place(NamedTuple):
+class PaddedPlace(NamedTuple):
     """The padding of a reach along some axes of a tile."""
 
     reach: Reach
@@ -85,21 +95,21 @@ class Lanes:
     """
 
     uniform: Number | None = None
-    by_place: Mapping[Place, Lane] = field(default_factory=dict)
+    by_place: Mapping[PaddedPlace, Lane] = field(default_factory=dict)
     is_carried: bool = False
 
-    def at(self, place: Place) -> Number | None:
+    def at(self, place: PaddedPlace) -> Number | None:
         """The number in the padding of a place."""
         lane = self.by_place.get(place)
         return self.uniform if lane is None else lane.value
 
     def moved(self, axes_of: Callable[[int], Iterable[int]]) -> Lanes:
         """The same facts with axes renumbered; padding along no axis is dropped."""
-        found: dict[Place, Lane] = {}
+        found: dict[PaddedPlace, Lane] = {}
         for (reach, old), lane in self.by_place.items():
             axes = frozenset(chain.from_iterable(map(axes_of, old)))
             if axes:
-                found[Place(reach, axes)] = lane
+                found[PaddedPlace(reach, axes)] = lane
         return Lanes(self.uniform, found, self.is_carried)
 
 
@@ -108,7 +118,7 @@ NOTHING = Lanes()  # of a tile that is not tracked
 
 def joined(left: Lanes, right: Lanes) -> Lanes:
     """The join of two facts; padding of one side only keeps its number."""
-    lanes: dict[Place, Lane] = {}
+    lanes: dict[PaddedPlace, Lane] = {}
     for place in chain(left.by_place, right.by_place):
         sides = [(lanes.by_place.get(place), lanes.uniform) for lanes in (left, right)]
         found = [lane for lane, _ in sides if lane is not None]

@@ -21,11 +21,11 @@ from tilewright.analysis.dataflow import Dataflow
 from tilewright.analysis.loaded_axes import LoadedAxes
 from tilewright.analysis.padding_facts import (
     NOTHING,
-    Bound,
     Lane,
     Lanes,
-    Place,
+    PaddedPlace,
     Reach,
+    ReachBound,
     Side,
     joined,
     merged,
@@ -105,7 +105,7 @@ class PaddingLanes:
         """The current facts of a value."""
         return self._found.get(value, NOTHING)
 
-    def has_mask(self, condition: Value, place: Place) -> bool:
+    def has_mask(self, condition: Value, place: PaddedPlace) -> bool:
         """Whether a condition of positions tells the padding apart: it is trusted to be right.
 
         One that does not differ by position along the axis of the padding is no mask of it.
@@ -186,9 +186,9 @@ def _load(walker: PaddingLanes, op: LoadView) -> None:
 
 def _loaded(
     walker: PaddingLanes, op: LoadView | LoadPtr, number: Number | None
-) -> dict[Place, Lane]:  # fmt: skip
+) -> dict[PaddedPlace, Lane]:  # fmt: skip
     lane = Lane(number, walker.axes.premises(op))
-    return {Place(reach, axes): lane for axes, reach in walker.axes.of(op)}
+    return {PaddedPlace(reach, axes): lane for axes, reach in walker.axes.of(op)}
 
 
 def _gather(walker: PaddingLanes, op: LoadPtr) -> None:
@@ -219,7 +219,7 @@ def _elementwise(walker: PaddingLanes, op: Op) -> None:
 
 def _combined(walker: PaddingLanes, op: Op) -> Lanes:
     given = [walker.of(value) for value in op.operands]
-    found: dict[Place, Lane] = {}
+    found: dict[PaddedPlace, Lane] = {}
     for place in dict.fromkeys(chain.from_iterable(lanes.by_place for lanes in given)):
         lanes = [lane for each in given if (lane := each.by_place.get(place)) is not None]
         value = _value_at(op, given, place)
@@ -235,7 +235,7 @@ def _combined(walker: PaddingLanes, op: Op) -> Lanes:
     return Lanes(uniform, found, is_carried)
 
 
-def _stays_chosen(walker: PaddingLanes, op: Op, place: Place, value: Number | None) -> bool:
+def _stays_chosen(walker: PaddingLanes, op: Op, place: PaddedPlace, value: Number | None) -> bool:
     """Whether the number that a mask has chosen is still in the place of padding.
 
     It stays as it is, is compared, or is coded in bits, and so is infinity, which is no datum; it
@@ -261,7 +261,7 @@ def _is_endless(lane: Lane) -> bool:
 _CODED = (ComparisonOp, Bitcast, AndI, OrI, XOrI, ShLI, ShRI)
 
 
-def _value_at(op: Op, given: list[Lanes], place: Place) -> Number | None:
+def _value_at(op: Op, given: list[Lanes], place: PaddedPlace) -> Number | None:
     """The padding of a place in an op's result; it counts as it is beside accumulated tiles."""
     numbers = [each.at(place) for each in given]
     is_apart = [each.is_carried or _has_other_part(each, place) for each in given]
@@ -271,7 +271,7 @@ def _value_at(op: Op, given: list[Lanes], place: Place) -> Number | None:
     return others[0] if isinstance(op, Binary) and len(others) == 1 else folded(op, numbers)
 
 
-def _has_other_part(lanes: Lanes, place: Place) -> bool:
+def _has_other_part(lanes: Lanes, place: PaddedPlace) -> bool:
     """Whether a tile is another part of the same axis, so that both are accumulated."""
     subject = (place.reach.param, place.reach.axis, place.axes)
     return place not in lanes.by_place and any(
@@ -328,7 +328,7 @@ def _permute(walker: PaddingLanes, op: Permute) -> None:
 def _part(walker: PaddingLanes, op: Extract) -> None:
     """One of the equal parts of a tile: of padding in order, it has what lies in that part."""
     before, after = shape_of(op.source), shape_of(op.result)
-    found: dict[Place, Lane] = {}
+    found: dict[PaddedPlace, Lane] = {}
     for (reach, axes), lane in walker.of(op.source).by_place.items():
         part, left = reach, frozenset(axis for axis in axes if after[axis] > 1)
         if len(axes) == 1 and lane.is_ordered:
@@ -337,7 +337,7 @@ def _part(walker: PaddingLanes, op: Extract) -> None:
             if number is not None and reach.size == before[axis]:
                 part = reach.part(after[axis], before[axis] // after[axis], int(number))
         if left:
-            found[Place(part, left)] = lane
+            found[PaddedPlace(part, left)] = lane
     walker.put(op.result, Lanes(walker.of(op.source).uniform, found))
 
 
@@ -362,7 +362,7 @@ def _packed(walker: PaddingLanes, op: Pack | Unpack) -> None:
 
 def _reduce(walker: PaddingLanes, op: Reduce | Scan) -> None:
     for source, identity, total in zip(op.sources, op.identities, op.totals, strict=True):
-        found: dict[Place, Lane] = {}
+        found: dict[PaddedPlace, Lane] = {}
         for place, lane in walker.of(source).by_place.items():
             is_neutral = is_identity(lane.value, identity)
             left = _left(op, place, lane, is_known=is_neutral or lane.is_chosen)
@@ -371,7 +371,7 @@ def _reduce(walker: PaddingLanes, op: Reduce | Scan) -> None:
         walker.put(total, Lanes(None, found))
 
 
-def _left(op: Reduce | Scan, place: Place, lane: Lane, *, is_known: bool) -> Place:
+def _left(op: Reduce | Scan, place: PaddedPlace, lane: Lane, *, is_known: bool) -> PaddedPlace:
     """The place in a result; a warning tells of padding that is combined and not known to fit."""
     reach, axes = place
     if op.dim in axes and not is_known:
@@ -379,10 +379,10 @@ def _left(op: Reduce | Scan, place: Place, lane: Lane, *, is_known: bool) -> Pla
         reach = replace(reach, bounds=tuple(one for one in reach.bounds if one not in met))
     if isinstance(op, Reduce):
         axes = frozenset(axis - (axis > op.dim) for axis in axes if axis != op.dim)
-    return Place(reach, axes)
+    return PaddedPlace(reach, axes)
 
 
-def _total(op: Reduce | Scan, place: Place, lane: Lane, *, is_neutral: bool) -> Lane:
+def _total(op: Reduce | Scan, place: PaddedPlace, lane: Lane, *, is_neutral: bool) -> Lane:
     """Padding along other axes is combined with itself, and keeps its number if that is neutral."""
     is_along = isinstance(op, Scan) and op.dim in place.axes
     is_same = not is_along and (is_neutral or _is_idempotent(op))
@@ -397,7 +397,7 @@ def _total(op: Reduce | Scan, place: Place, lane: Lane, *, is_neutral: bool) -> 
     )
 
 
-def met_bounds(op: Reduce | Scan, reach: Reach, lane: Lane) -> tuple[Bound, ...]:
+def met_bounds(op: Reduce | Scan, reach: Reach, lane: Lane) -> tuple[ReachBound, ...]:
     """The bounds beyond which padding is combined with elements.
 
     A scan combines padding behind all elements with none of them, in the order of the scan.
@@ -436,10 +436,10 @@ def _product(walker: PaddingLanes, op: MmaF | MmaI | MmaFScaled) -> None:
     """Zero rows and columns give zeros, to which the accumulator is added."""
     rank = len(shape_of(op.result))
     total = walker.of(op.acc)
-    found: dict[Place, Lane] = {}
+    found: dict[PaddedPlace, Lane] = {}
     for side, summed in ((op.lhs, rank - 1), (op.rhs, rank - 2)):
         for (reach, axes), lane in walker.of(side).by_place.items():
-            place = Place(reach, axes - {summed})
+            place = PaddedPlace(reach, axes - {summed})
             if place.axes and place not in found:
                 value = total.at(place) if lane.value == 0 else None
                 found[place] = replace(lane, value=value, as_loaded=False)
@@ -455,7 +455,9 @@ def _other(walker: PaddingLanes, op: Op) -> None:
         if isinstance(result.type, TileType):
             axes = frozenset(axis for axis, size in enumerate(result.type.shape) if size > 1)
             found = {
-                Place(reach, axes): Lane(None, lane.premises, as_loaded=False, is_ordered=False)
+                PaddedPlace(reach, axes): Lane(
+                    None, lane.premises, as_loaded=False, is_ordered=False
+                )
                 for (reach, _), lane in given
                 if axes
             }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilewright.analysis.formulas import AllOf, AtLeastZero, Formula
-from tilewright.analysis.padding_facts import Bound
+from tilewright.analysis.padding_facts import ReachBound
 from tilewright.analysis.terms import Linear, TermIntervals
 from tilewright.check.launch import LaunchCheck
 
@@ -20,7 +20,7 @@ class PaddedReduction(LaunchCheck):
     A launch that fails it is warned of, and not refused.
     """
 
-    bounds: tuple[Bound, ...]
+    bounds: tuple[ReachBound, ...]
     param: str  # the tensor
     axis: int | None  # None for elements behind a mask
     extent: Linear | None

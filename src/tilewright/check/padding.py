@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.analysis.dataflow import Dataflow
-from tilewright.analysis.padding_facts import NOTHING, Lane, Place, Reach
+from tilewright.analysis.padding_facts import NOTHING, Lane, PaddedPlace, Reach
 from tilewright.analysis.padding_lanes import PaddingLanes, met_bounds, padding_lanes
 from tilewright.analysis.padding_numbers import is_identity
 from tilewright.check.corners import closed
@@ -58,8 +58,8 @@ def _counted(op: Averaged, location: Location, lanes: PaddingLanes) -> Iterator[
 def _noticing(
     op: Reduce | Scan, location: Location, lanes: PaddingLanes
 ) -> Iterator[PaddedReduction]:  # fmt: skip
-    found: dict[Place, tuple[Lane, str]] = {}
-    neutral: set[Place] = set()  # one of several tiles that are reduced together decides
+    found: dict[PaddedPlace, tuple[Lane, str]] = {}
+    neutral: set[PaddedPlace] = set()  # one of several tiles that are reduced together decides
     for source, identity in zip(op.sources, op.identities, strict=True):
         for place, lane in lanes.of(source).by_place.items():
             if op.dim in place.axes:
@@ -82,7 +82,7 @@ def _multiplied(
     for side, axis, other in ((op.lhs, last, op.rhs), (op.rhs, last - 1, op.lhs)):
         across = frozenset((2 * last - 1 - axis,))
         for (reach, axes), lane in lanes.of(side).by_place.items():
-            is_neutral = lane.value == 0 or lanes.of(other).at(Place(reach, across)) == 0
+            is_neutral = lane.value == 0 or lanes.of(other).at(PaddedPlace(reach, across)) == 0
             if axis in axes and not lane.is_chosen and not is_neutral:
                 yield _note(location, reach, lane)
 

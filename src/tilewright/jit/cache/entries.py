@@ -42,7 +42,7 @@ CLASSES: tuple[type, ...] = (
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
     check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
-    PaddedReduction, padding_facts.Bound,
+    PaddedReduction, padding_facts.ReachBound,
     Location, Span,
 )  # fmt: skip
 
