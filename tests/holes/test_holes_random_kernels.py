@@ -25,6 +25,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("kernels")
 
 
+@pytest.mark.filterwarnings("ignore::tilewright.errors.PaddingWarning")  # Python has padding too
 @given(
     random=st.randoms(use_true_random=False),
     output=st.sampled_from(Output),
