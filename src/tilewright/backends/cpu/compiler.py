@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import CodeType
 from typing import Any
 
@@ -73,19 +73,25 @@ class CompiledSource:
             raise InternalError(
                 f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}"
             )
-        return [_converted(to, given) for to, given in zip(self.parameters, arguments, strict=True)]
+        return [to(given) for to, given in zip(self._conversions, arguments, strict=True)]
+
+    @cached_property
+    def _conversions(self) -> tuple[Callable[[Any], Any], ...]:
+        return tuple(map(_conversion, self.parameters))
 
 
-def _converted(parameter: Value, argument: float) -> Any:
+def _conversion(parameter: Value) -> Callable[[Any], Any]:
+    """Return the function that converts an argument to a parameter's scalar."""
     if not is_plain(parameter):
-        return tile_dtype(parameter).type(argument)
+        scalar: Callable[[Any], Any] = tile_dtype(parameter).type
+        return scalar
     element = tile_element(parameter)
     if not isinstance(element, Element):
-        return int(argument)
+        return int
     if element is Element.I1:
-        return bool(argument)
+        return bool
     half = 1 << element.bits - 1
-    return (int(argument) + half) % (2 * half) - half
+    return lambda argument: (int(argument) + half) % (2 * half) - half
 
 
 def translate(

@@ -1,8 +1,8 @@
 """Runs compiled kernels over a grid of blocks, on one thread or several.
 
 `compile_function` and `compile_module` are the CPU backend's only entries for the layers above. A
-kernel holds no state: several threads may run the same one at once. The first failure stops the
-run; of the failures seen, that of the lowest block is raised.
+kernel's only state is the time that its blocks took: several threads may run the same one at once.
+The first failure stops the run; of the failures seen, that of the lowest block is raised.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from math import prod
+from math import inf, prod
+from time import perf_counter
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tilewright.backends.cpu.globals import CpuGlobals
 from tilewright.backends.cpu.memory import AddressSpace, KernelMemory
 from tilewright.backends.cpu.races import Record, find_race
 from tilewright.backends.cpu.stopping import Stop
+from tilewright.backends.cpu.workers import WORKERS
 from tilewright.errors import UndefinedBehaviourError
 from tilewright.ir.function import Function, Module
 from tilewright.ir.ops.addresses import GetGlobal
@@ -32,6 +34,9 @@ from tilewright.runtime.devices.process import usable_cores
 __all__ = ["CpuKernel", "compile_function", "compile_module"]
 
 Grid = tuple[int, int, int]
+
+# A thread that joins takes a while to start, and on a busy machine to end.
+_SECONDS_WORTH_A_THREAD = 0.001
 
 
 def compile_function(
@@ -78,6 +83,7 @@ class CpuKernel:
         self._as_gpus = as_gpus
         self._limit = None if limit is None else limit - globals.nbytes
         self._program = self._translated(watched=False)
+        self._block_seconds = inf  # of one thread, as measured by the last run
 
     @property
     def name(self) -> str:
@@ -122,7 +128,7 @@ class CpuKernel:
         blocks = prod(grid)
         if blocks == 0:
             return
-        workers = min(blocks, threads or self._worthwhile_threads())
+        workers = min(blocks, threads or self._worthwhile_threads(blocks))
         program = self._watched if race_check else self._program
         chunk = max(1, blocks // (workers * 8))
         work = _Work(program, grid, blocks, chunk, stop or Stop())
@@ -130,15 +136,19 @@ class CpuKernel:
         space = AddressSpace(everything, remembers=race_check)
         with np.errstate(all="ignore"):
             work.enter(space, program.convert(arguments))
+        start = perf_counter()
         with one_thread_each() if workers > 1 and program.multiplies else nullcontext():
             _share(work, workers)
+        self._block_seconds = (perf_counter() - start) * workers / blocks
         work.raise_failure()
+        if not race_check:
+            return
         race = find_race(work.records, program.sites, space)
         if race is not None:
             raise UndefinedBehaviourError(race.describe(self.name, program.sites))
 
-    def _worthwhile_threads(self) -> int:
-        if not self._program.threads_pay:
+    def _worthwhile_threads(self, blocks: int) -> int:
+        if not self._program.threads_pay or blocks * self._block_seconds < _SECONDS_WORTH_A_THREAD:
             return 1
         if self._limit is None:
             return usable_cores()
@@ -146,27 +156,52 @@ class CpuKernel:
 
 
 def _share(work: _Work, workers: int) -> None:
-    """Run the work on so many threads, or as many as can be started, this one included."""
-    others: list[threading.Thread] = []
-    try:
-        for _ in range(workers - 1):
-            others.append(threading.Thread(target=work.take_part))
-            others[-1].start()
-    except RuntimeError:
-        others.pop()  # the system has no room for more threads
-    try:
+    """Run the work in this thread, and in threads of the pool that are free in the meantime."""
+    if workers == 1:
         work.take_part()
-        _join(others)
+        return
+    helpers = [_Helper(work) for _ in range(workers - 1)]
+    try:
+        for helper in helpers:
+            WORKERS.give(helper.run)
+        work.take_part()
+        _dismiss(helpers)
     except BaseException as error:  # from a signal handler
         work.stop.ask(error)
-        _join(others)  # threads write until they are joined
+        _dismiss(helpers)
         raise
 
 
-def _join(threads: Sequence[threading.Thread]) -> None:
-    for thread in threads:
-        if thread.is_alive():
-            thread.join()
+def _dismiss(helpers: Sequence[_Helper]) -> None:
+    """Wait until no helper runs blocks, or ever will: threads write as long as they run blocks."""
+    for helper in helpers:
+        helper.dismiss()
+
+
+class _Helper:
+    """A part in some work for a thread of the pool; one that starts too late has none.
+
+    The lock is held while the thread runs blocks.
+    """
+
+    __slots__ = ("_is_dismissed", "_lock", "_work")
+
+    def __init__(self, work: _Work) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._is_dismissed = False
+
+    def run(self) -> None:
+        """Take part, unless all blocks are done."""
+        with self._lock:
+            if not self._is_dismissed:
+                self._work.take_part()
+
+    def dismiss(self) -> None:
+        """Wait for the thread if it takes part, and keep it from starting later."""
+        self._is_dismissed = True
+        with self._lock:
+            pass
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -92,6 +93,7 @@ def is_nibble(element: Element) -> bool:
     return element.bits == 4
 
 
+@cache
 def storage_dtype(element: Element) -> np.dtype[Any]:
     """Return the NumPy type of an element in memory.
 
@@ -212,8 +214,9 @@ class AddressSpace:
         if 0 in shape:
             nothing = np.empty((0,) * len(shape), storage_dtype(element))
             return TensorView(nothing, shape, element, name)
-        bits = 4 if is_nibble(element) else storage_dtype(element).itemsize * 8
-        reach = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+        dtype = storage_dtype(element)
+        bits = 4 if is_nibble(element) else dtype.itemsize * 8
+        reach = sum([(extent - 1) * step for extent, step in zip(shape, strides, strict=True)])
         end = base + (reach * bits + bits + 7) // 8
         memory = self.holding(base, end)
         if memory is None:
@@ -227,14 +230,16 @@ class AddressSpace:
                 site,
                 f"has more elements than an array of the CPU can: shape {shape}, strides {strides}",
             )
-        _require_alignment(site, base, storage_dtype(element))
+        _require_alignment(site, base, dtype)
         if is_nibble(element):
             first = (base - memory.address) * 2
             return NibbleTensor(memory, first, shape, strides, element, name)
-        dtype = storage_dtype(element)
+        size = dtype.itemsize
         steps = tuple(
-            stride * dtype.itemsize if extent > 1 else 0  # may be any number
-            for extent, stride in zip(shape, strides, strict=True)
+            [
+                stride * size if extent > 1 else 0  # may be any number
+                for extent, stride in zip(shape, strides, strict=True)
+            ]
         )
         array: Array = np.ndarray(shape, dtype, memory.array.data, base - memory.address, steps)
         return TensorView(array, shape, element, name)

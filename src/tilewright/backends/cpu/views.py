@@ -10,6 +10,7 @@ as on a GPU, and a store of it writes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from tilewright.ir.types import (
     ViewType,
 )
 
-__all__ = ["IndexedView", "TiledView", "View", "is_injective", "is_sliced"]
+__all__ = ["IndexedView", "TiledView", "View", "ViewForm", "is_injective", "is_sliced"]
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]  # an int for each axis; an array for the axis of gathered rows
@@ -46,23 +47,38 @@ def is_sliced(type_: object) -> bool:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class ViewForm:
+    """The static part of a view, made once for all launches."""
+
+    type: ViewType
+    fill: Any  # the padding as memory holds it
+    # The tensor axis of each tile axis, and the step between tiles along it.
+    dim_map: tuple[int, ...]
+    steps: tuple[int, ...]
+    as_gpus: bool
+
+    @staticmethod
+    def of(type: ViewType, *, as_gpus: bool) -> ViewForm:
+        """Return the form of a type."""
+        return ViewForm(type, _padding(type.padding, type.view.element), *_grid(type), as_gpus)
+
+
 class View:
     """Base of both kinds of view: a tensor with its axes in the order of the tile's."""
 
-    def __init__(
-        self, tensor: TensorView | NibbleTensor, type: ViewType, as_gpus: bool = False
-    ) -> None:
+    def __init__(self, tensor: TensorView | NibbleTensor, form: ViewForm) -> None:
         self.tensor = tensor
-        self.as_gpus = as_gpus
-        self.type = type
-        self.tile = type.tile
-        self.element = type.view.element
-        self.fill = _padding(type.padding, self.element)
-        # The tensor axis of each tile axis, and the step between tiles along it.
-        self.dim_map, self.steps = _grid(type)
-        self.extents = tuple(tensor.shape[axis] for axis in self.dim_map)
+        self.as_gpus = form.as_gpus
+        self.type = form.type
+        self.tile = form.type.tile
+        self.element = form.type.view.element
+        self.fill = form.fill
+        self.dim_map, self.steps = form.dim_map, form.steps
+        # Comprehensions of lists are cheaper than generators; every launch makes its views anew.
+        self.extents = tuple([tensor.shape[axis] for axis in self.dim_map])
         self.counts = tuple(
-            -(-extent // step) for extent, step in zip(self.extents, self.steps, strict=True)
+            [-(-extent // step) for extent, step in zip(self.extents, self.steps, strict=True)]
         )
 
     def _require_writable(self, site: int, index: Index) -> None:
@@ -98,18 +114,15 @@ class TiledView(View):
     `whole` for stores, and all zero where the memory is read-only.
     """
 
-    def __init__(
-        self,
-        tensor: TensorView | NibbleTensor,
-        type: PartitionViewType | StridedViewType,
-        as_gpus: bool = False,
-    ) -> None:
+    def __init__(self, tensor: TensorView | NibbleTensor, form: ViewForm) -> None:
         assert isinstance(tensor, TensorView)
-        super().__init__(tensor, type, as_gpus)
+        super().__init__(tensor, form)
         self.array = tensor.array.transpose(self.dim_map)
         self.whole = tuple(
-            max((extent - tile) // step + 1, 0)
-            for extent, tile, step in zip(self.extents, self.tile, self.steps, strict=True)
+            [
+                max((extent - tile) // step + 1, 0)
+                for extent, tile, step in zip(self.extents, self.tile, self.steps, strict=True)
+            ]
         )
         self.writable = self.whole if tensor.is_writable else (0,) * len(self.whole)
 

@@ -15,7 +15,7 @@ from tilewright.backends.cpu.emitter import (
     tile_shape,
 )
 from tilewright.backends.cpu.rules.integer import bits_of, folded, reading
-from tilewright.backends.cpu.views import IndexedView, TiledView, is_sliced
+from tilewright.backends.cpu.views import IndexedView, TiledView, ViewForm, is_sliced
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
 from tilewright.ir.ops.memory import (
@@ -56,7 +56,8 @@ def _tuple(texts: Sequence[str]) -> str:
 
 def _view(em: Emitter, op: Any) -> None:
     kind = TiledView if is_sliced(op.to) else IndexedView
-    text = em.call(kind, em.held[op.tensor_view].text, em.constant(op.to), em.plan.as_gpus)
+    form = em.constant(ViewForm.of(op.to, as_gpus=em.plan.as_gpus))
+    text = em.call(kind, em.held[op.tensor_view].text, form)
     em.define(op.result, text, None)
     unpack_view(em, op.result)
 
