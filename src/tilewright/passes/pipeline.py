@@ -46,19 +46,23 @@ def lower_to_tile_ir(
     report: ReportForm,
     *,
     starts_early: bool = False,
+    fuses: bool = True,
 ) -> Lowered:
     """Lower a checked function. Both entries of the module take the same arguments.
 
-    A kernel that `starts_early` waits itself for the grids before it.
+    A kernel that `starts_early` waits itself for the grids before it. A product and its sum are
+    fused where the target has an instruction for both; without one, exact rounding is costly.
     """
     placed = place_checks(function, report)
     entries = [placed.function] if placed.audit is None else [placed.function, placed.audit]
-    lowered = tuple(_lower(entry, arguments, starts_early) for entry in entries)
+    lowered = tuple(_lower(entry, arguments, starts_early, fuses) for entry in entries)
     lowered, arguments = drop_parameters(lowered, arguments)
     return Lowered(Module(lowered, name=function.name), arguments, placed.sites)
 
 
-def _lower(function: Function, arguments: tuple[Argument, ...], starts_early: bool) -> Function:
+def _lower(
+    function: Function, arguments: tuple[Argument, ...], starts_early: bool, fuses: bool
+) -> Function:
     # While block indices and walks are still ops: their signs and disjoint steps are known.
     function = lower_arithmetic(function)
     # Equal views become one value, and dead loads are removed, before accesses are ordered.
@@ -72,7 +76,8 @@ def _lower(function: Function, arguments: tuple[Argument, ...], starts_early: bo
     function = lower_records(function)
     # The last pass that adds launch values has run.
     function = bind_arguments(function, arguments)
-    function = fuse_fma(function)
+    if fuses:
+        function = fuse_fma(function)
     # Dead code of the passes: unused tokens, fused products, repeated constants.
     function = merge_duplicates(function)
     function = drop_dead_code(function)

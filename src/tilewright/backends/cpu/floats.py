@@ -3,7 +3,8 @@
 Each op rounds once, to the dtype of its result: NumPy and ml_dtypes compute f16 and bf16 in f32,
 which is wide enough that the second rounding is harmless for the four operations and the root.
 Transcendental functions are computed in f64 and rounded once to shorter formats, since NumPy's f32
-versions are off by up to 4 units in the last place. `fma` is exact before its one rounding: the
+versions are off by up to 4 units in the last place; the approximations of GPUs, which flush
+denormal numbers or round approximately, are those versions. `fma` is exact before its one rounding: the
 rounding errors of both steps are carried along in f64. `rounding` has the directed modes.
 """
 
@@ -24,6 +25,7 @@ __all__ = [
     "COMPARE",
     "IN_F64",
     "flushed",
+    "flushed_exp2",
     "fused",
     "greatest",
     "greatest_or_nan",
@@ -77,16 +79,16 @@ def least_or_nan(x: Array, y: Array) -> Array:
 
 def _greatest_zero(found: Array, x: Array, y: Array) -> Array:
     # NumPy returns either of two zeros. Their sum is -0 only if both are.
-    return found if _all(found) else np.where((x == 0) & (y == 0), x + y, found)
+    return found if not _any(found == 0) else np.where((x == 0) & (y == 0), x + y, found)
 
 
 def _least_zero(found: Array, x: Array, y: Array) -> Array:
-    return found if _all(found) else np.where((x == 0) & (y == 0), -(-x + -y), found)
+    return found if not _any(found == 0) else np.where((x == 0) & (y == 0), -(-x + -y), found)
 
 
-def _all(x: Array) -> bool:
-    """Whether no element is zero: for a small array much faster than `np.all`."""
-    return bool(np.count_nonzero(x) == x.size)
+def _any(mask: Array) -> bool:
+    """Whether any element is true: for a small array much faster than `np.any`."""
+    return bool(np.count_nonzero(mask))
 
 
 # --- comparison ------------------------------------------------------------------------------
@@ -126,7 +128,17 @@ COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORD
 @in_pieces
 def flushed(x: Array) -> Array:
     """Flush denormal f32 numbers to zeros of their sign."""
-    return np.where(np.abs(x) < _SMALLEST_NORMAL, np.copysign(np.float32(0), x), x)
+    is_kept = np.abs(x) >= _SMALLEST_NORMAL
+    # A product with 0 keeps the sign, and NaN.
+    return x if np.count_nonzero(is_kept) == is_kept.size else np.multiply(x, is_kept)
+
+
+def flushed_exp2(x: Array) -> Array:
+    """Return powers of two of f32 numbers, denormal ones flushed to zero.
+
+    This is a GPU's approximation, so NumPy's own f32 function is exact enough.
+    """
+    return flushed(np.exp2(x))
 
 
 def _in_f64(function: np.ufunc) -> Callable[..., Array]:

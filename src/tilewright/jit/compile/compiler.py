@@ -72,8 +72,9 @@ def _compiled(request: Request) -> CompiledKernel:
     hoisted = hoist_checks(settled.function)
     report = options.report or _cheapest_report(hoisted)
     early = _starts_early(hoisted, specialization)
-    lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early)
-    target = specialization.target if specialization.target.startswith("sm_") else "sm_120"
+    is_gpu = specialization.target.startswith("sm_")
+    lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early, fuses=is_gpu)
+    target = specialization.target if is_gpu else "sm_120"
     verify(lowered.module, target)
     facts = LaunchFacts(
         name=signature.kernel,

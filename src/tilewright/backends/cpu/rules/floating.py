@@ -71,6 +71,25 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
     return rule
 
 
+def _power_of_two(em: Emitter, op: Exp2) -> None:
+    if op.flush_to_zero:
+        # The power of a denormal number is 1, as that of zero.
+        em.define(op.result, em.call(floats.flushed_exp2, em.array(op.source)), em.shapes(op.operands))
+    else:
+        _declared(Exp2)(em, op)
+
+
+def _approximate(op_class: type[Op]) -> Callable[[Emitter, Any], None]:
+    """Return a rule for an op whose approximation in f32 is NumPy's own function."""
+    exact, approximate = _declared(op_class), _function(op_class.meaning)
+
+    def rule(em: Emitter, op: Any) -> None:
+        fast = op.rounding_mode is Rounding.APPROX and tile_element(op.result) is Element.F32
+        (approximate if fast else exact)(em, op)
+
+    return rule
+
+
 def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
     """Return a rule for an op whose declaration names the function."""
     meaning: Any = op.meaning
@@ -223,10 +242,13 @@ RULES: Rules = {
     **{
         op: _declared(op)
         for op in (
-            AbsF, AddF, Atan2, Ceil, Cos, Cosh, DivF, Exp, Exp2, Floor, Log, Log2, MulF, NegF, Pow,
-            RemF, Sin, Sinh, Sqrt, SubF, Tan, Tanh,
+            AbsF, AddF, Atan2, Ceil, Cos, Cosh, DivF, Floor, Log, Log2, MulF, NegF, Pow, RemF, Sin,
+            Sinh, Sqrt, SubF, Tan,
         )
     },
+    Exp: _approximate(Exp),
+    Exp2: _power_of_two,
+    Tanh: _approximate(Tanh),
     Fma: _function(floats.fused),
     Rsqrt: _function(floats.reciprocal_root),
     FPowI: _power,
