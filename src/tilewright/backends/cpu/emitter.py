@@ -108,6 +108,8 @@ class Emitter:
         self.held: dict[Value, Held] = {}
         self.large: set[str] = set()  # variables whose arrays are released after their last use
         self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
+        self.crossed: dict[Value, tuple[Value, Value]] = {}  # a column and a row, combined late
+        self.moves: dict[Value, tuple[int, str]] = {}  # site and base of crossed addresses
         self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
         self._tiles: dict[Hashable, str] = {}  # constant tiles, each stored once
         self._origins: dict[Value, Value] = {}  # sources of aliases
@@ -254,6 +256,24 @@ class Emitter:
             self._room.take(prod(held) * tile_dtype(value).itemsize)
         self.emit(f"{name} = {expression}")
         self.bind(value, name, shape)
+
+    def cross(self, value: Value, text: str, operands: tuple[Value, Value]) -> bool:
+        """Bind a tile that combines a column and a row to an expression; return whether it does.
+
+        An access of whole rows needs only the two; any other use evaluates the expression.
+        """
+        shapes = [self.held[operand].shape for operand in operands]
+        if self.plan.watched or self._lines is not self.block_lines or None in shapes:
+            return False
+        shape = tile_shape(value)
+        if len(shape) != 2 or 1 in shape or set(shapes) != {(shape[0], 1), (1, shape[1])}:
+            return False
+        self._room.take(prod(shape) * tile_dtype(value).itemsize)
+        self.bind(value, f"({text})", shape)
+        self.crossed[value] = (operands[0], operands[1])
+        if shapes[0] == (1, shape[1]):
+            self.crossed[value] = (operands[1], operands[0])
+        return True
 
     def bind(self, value: Value, text: str, shape: Shape | None = (), constant: Any = None) -> None:
         """Declare that a value is represented by an existing name."""

@@ -107,6 +107,14 @@ def _inside(part: Any, columns: Any, nothing: Any, masked: bool) -> Any:
     return part
 
 
+def _above(part: Any, rows: Any, nothing: Any, masked: bool) -> Any:
+    """A tile of columns with `nothing` below the edge, if it is masked."""
+    if masked:
+        inside = tw.arange(part.shape[1]) < rows
+        return tw.where(inside.reshape(1, part.shape[1], 1), part, nothing)
+    return part
+
+
 @tw.kernel(deny_checks=True)
 def reduce_rows(
     z: Mut[T, Cut[M, BM], Literal[1]],
@@ -129,10 +137,12 @@ def reduce_rows(
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s = z.index
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
-    if EXACT and SPAN <= AT_ONCE:
+    nothing = first.astype(ACC)
+    if SPAN == 1:
+        kept = _inside(xs[i, s].astype(ACC), N - s * PART, nothing, MASKED)
+    elif EXACT and SPAN <= AT_ONCE:
         kept = _at_once(KIND, _kept_tiles(xs, i, s * SPAN, SPAN), ACC)
     else:
-        nothing = first.astype(ACC)
         kept = tw.full((BM, PART), nothing, ACC)
         for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
             part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
@@ -157,11 +167,14 @@ def reduce_whole_rows(
     """`reduce_rows` of all tiles of each row: SPAN at most, and exactly SPAN if EXACT."""
     i = z.index[0]
     xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
-    if EXACT and SPAN <= AT_ONCE:
+    nothing = first.astype(ACC)
+    if SPAN == 1:
+        tw.require(xs.num_tiles(1) == 1)
+        kept = _inside(xs[i, 0].astype(ACC), N, nothing, MASKED)
+    elif EXACT and SPAN <= AT_ONCE:
         tw.require(xs.num_tiles(1) == SPAN)
         kept = _at_once(KIND, _kept_tiles(xs, i, 0, SPAN), ACC)
     else:
-        nothing = first.astype(ACC)
         kept = tw.full((BM, PART), nothing, ACC)
         for j in range(xs.num_tiles(1)):
             part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
@@ -188,13 +201,13 @@ def reduce_columns(
     i, s, k = z.index
     xs = x.partition(1, PART, BK, padding=_padding(KIND, MASKED))
     nothing = first.astype(ACC)
-    kept = tw.full((1, PART, BK), nothing, ACC)
-    for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-        part = xs[i, j, k].astype(ACC)
-        if MASKED:
-            inside = j * PART + tw.arange(PART) < N
-            part = tw.where(inside.reshape(1, PART, 1), part, nothing)
-        kept = _combined(KIND, kept, part)
+    if SPAN == 1:
+        kept = _above(xs[i, s, k].astype(ACC), N - s * PART, nothing, MASKED)
+    else:
+        kept = tw.full((1, PART, BK), nothing, ACC)
+        for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
+            part = _above(xs[i, j, k].astype(ACC), N - j * PART, nothing, MASKED)
+            kept = _combined(KIND, kept, part)
     z.store(_finished(KIND, kept, scale).astype(z.dtype))
 
 

@@ -132,6 +132,17 @@ def _wrapping(symbol: str, exact: Callable[[Any, Any], Any]) -> IntegerRule:
     return IntegerRule(plain, array)
 
 
+def _add(em: Emitter, op: AddI) -> None:
+    sides = (op.lhs, op.rhs)
+    if op.overflow is not Overflow.NONE or any(em.held[side].plain for side in sides):
+        _SUM(em, op)
+    elif not em.cross(op.result, f"{em.array(op.lhs)} + {em.array(op.rhs)}", sides):
+        _SUM(em, op)
+
+
+_SUM = _wrapping("+", operator.add)
+
+
 def _negate_plain(em: Emitter, op: Any, texts: Texts) -> str:
     bits = bits_of(op.source)
     (x,) = _readings(op, texts, True)
@@ -300,7 +311,8 @@ def _bitwise(symbol: str) -> Callable[[Emitter, Any], None]:
         plain = em.held[op.lhs].plain and em.held[op.rhs].plain
         take = em.plain if plain else em.array
         text = f"{take(op.lhs)} {symbol} {take(op.rhs)}"
-        em.define(op.result, text, em.shapes((op.lhs, op.rhs)))
+        if symbol != "&" or not em.cross(op.result, text, (op.lhs, op.rhs)):
+            em.define(op.result, text, em.shapes((op.lhs, op.rhs)))
 
     return rule
 
@@ -343,7 +355,7 @@ def _dtype(op: Op) -> np.dtype[Any]:
 
 # Rules of this module.
 RULES: Rules = {
-    AddI: _wrapping("+", operator.add),
+    AddI: _add,
     SubI: _wrapping("-", operator.sub),
     MulI: _wrapping("*", operator.mul),
     NegI: IntegerRule(_negate_plain, _negate_array),

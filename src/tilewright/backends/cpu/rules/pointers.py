@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import pointers, scalars
+from tilewright.backends.cpu import crossed, pointers, scalars
 from tilewright.backends.cpu.accesses import spans
 from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules, is_plain, tile_shape
 from tilewright.backends.cpu.memory import is_nibble, storage_dtype
@@ -42,8 +42,13 @@ def _offset(em: Emitter, op: Offset) -> None:
         em.define(op.result, folded(moved, 64))
     else:
         arrays = (em.array(op.ptr), em.array(op.offset))
-        text = em.call(pointers.moved, em.site(op), *arrays, size)
-        em.define(op.result, text, em.shapes((op.ptr, op.offset)))
+        site = em.site(op)
+        text = em.call(pointers.moved, site, *arrays, size)
+        steps = em.crossed.get(op.offset)
+        if steps is not None and em.held[op.ptr].shape == () and em.cross(op.result, text, steps):
+            em.moves[op.result] = (site, em.array(op.ptr))
+        else:
+            em.define(op.result, text, em.shapes((op.ptr, op.offset)))
 
 
 def _same_address(em: Emitter, op: IntToPtr | PtrToPtr) -> None:
@@ -79,12 +84,37 @@ def _size(element: Element) -> int:
 
 
 def _load(em: Emitter, op: LoadPtr) -> None:
+    masks = _crossed_masks(em, op)
+    if op.source in em.moves and masks is not None:
+        move, base = em.moves[op.source]
+        element, shape = _pointee(op.source), tile_shape(op.result)
+        site = em.constant(crossed.Site(move, em.site(op), element, (shape[0], shape[1])))
+        rows, columns = (em.array(side) for side in em.crossed[op.source])
+        padding = "None" if op.padding_value is None else em.array(op.padding_value)
+        text = em.call(
+            crossed.load, em.space, site, base, f"({rows}, {columns})", masks, padding
+        )
+        em.define(op.result, text, shape)
+        return
     mask = "None" if op.mask is None else em.full(op.mask)
     padding = "None" if op.padding_value is None else em.array(op.padding_value)
     element, places = em.constant(_pointee(op.source)), em.full(op.source)
     text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
     _define_loaded(em, op.result, text)
     em.watch(op, em.call(spans, element, places, mask))
+
+
+def _crossed_masks(em: Emitter, op: LoadPtr) -> str | None:
+    """Return the column and the row that make up a mask, if it has no others."""
+    if op.mask is None:
+        return "(None, None)"
+    if op.mask in em.crossed:
+        rows, columns = (em.array(side) for side in em.crossed[op.mask])
+        return f"({rows}, {columns})"
+    held = em.held[op.mask]
+    if held.plain or held.shape is None or len(held.shape) != 2 or 1 not in held.shape:
+        return None
+    return f"(None, {held.text})" if held.shape[0] == 1 else f"({held.text}, None)"
 
 
 def _store(em: Emitter, op: StorePtr) -> None:
