@@ -106,8 +106,8 @@ def scans(count: int, width: int) -> Config:
 @lru_cache(maxsize=1024)
 def columns(outer: int, count: int, width: int) -> Config:
     """BL, BK, PART and SPAN of a reduction along the second of three axes; BL of the first."""
-    together = min(power_of_two(width), WIDEST)
-    part = min(power_of_two(count), TILE // together, LONGEST_SUM)
+    part = min(power_of_two(count), TILE // min(power_of_two(width), EDGE), LONGEST_SUM)
+    together = min(power_of_two(width), TILE // part, WIDEST)
     span = _span(outer * -(-width // together), -(-count // part))
     deep = min(TILE // (together * part), power_of_two(outer))
     return Config.of(BL=deep, BK=together, PART=part, SPAN=span)

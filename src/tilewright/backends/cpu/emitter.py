@@ -78,6 +78,8 @@ class EmissionPlan:
     hoisted: AbstractSet[Op] = frozenset()  # ops uniform across blocks, executed once
     borrowed: AbstractSet[Op] = frozenset()  # loads whose tile may stay a window on memory
     read: AbstractSet[Value] = frozenset()  # values that are used
+    cut: Mapping[Op, int] = field(default_factory=dict)  # loads without padding along an axis
+    direct: AbstractSet[Op] = frozenset()  # ops whose result only the next store uses
     watched: bool = False  # whether every access is recorded
     as_gpus: bool = False  # whether undefined behaviour follows GPUs, where they agree
     allocates: bool = False  # whether blocks allocate memory
@@ -109,6 +111,7 @@ class Emitter:
         self.large: set[str] = set()  # variables whose arrays are released after their last use
         self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
         self.crossed: dict[Value, tuple[Value, Value]] = {}  # a column and a row, combined late
+        self.direct: dict[Value, str] = {}  # calls whose result goes to memory, still open
         self.moves: dict[Value, tuple[int, str]] = {}  # site and base of crossed addresses
         self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
         self._tiles: dict[Hashable, str] = {}  # constant tiles, each stored once

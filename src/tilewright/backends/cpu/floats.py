@@ -3,9 +3,9 @@
 Each op rounds once, to the dtype of its result: NumPy and ml_dtypes compute f16 and bf16 in f32,
 which is wide enough that the second rounding is harmless for the four operations and the root.
 Transcendental functions are computed in f64 and rounded once to shorter formats, since NumPy's f32
-versions are off by up to 4 units in the last place; the approximations of GPUs, which flush
-denormal numbers or round approximately, are those versions. `fma` is exact before its one rounding: the
-rounding errors of both steps are carried along in f64. `rounding` has the directed modes.
+versions are off by up to 4 units in the last place; an op that asks for a GPU's approximation gets
+those versions. `fma` is exact before its one rounding: the rounding errors of both steps are
+carried along in f64. `rounding` has the directed modes.
 """
 
 from __future__ import annotations

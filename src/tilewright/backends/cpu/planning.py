@@ -4,28 +4,36 @@
   report a fault is hoisted only from a point that every block reaches.
 - *Borrowed*: the tile of a load may stay a window on memory instead of a copy, if all its uses
   come before the block's next write.
+- *Cut*: a load whose only use is a reduction needs no padding that is the reduction's identity.
+- *Direct*: the result of an op goes straight to memory if its only use is the block's next write.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.backends.cpu.emitter import EmissionPlan, is_plain
+from tilewright.backends.cpu.views import PADDING_NUMBERS, is_sliced
+from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block, Effect, Op, Value
 from tilewright.ir.ops.addresses import Alloca, IntToPtr, PtrToInt, PtrToPtr
 from tilewright.ir.ops.control import Assert, Assume, For, GetTileBlockId, If, Loop, Return
-from tilewright.ir.ops.elementwise import Bitcast, DivI, FToI, RemI, Select, ShLI, ShRI
+from tilewright.ir.ops.elementwise import Bitcast, DivI, FToF, FToI, RemI, Select, ShLI, ShRI
 from tilewright.ir.ops.memory import (
     GetIndexSpaceShape,
     GetTensorShape,
     LoadView,
     MakeTensorView,
     Offset,
+    StoreView,
 )
-from tilewright.ir.ops.reduction import MmaFScaled
+from tilewright.ir.ops.reduction import MmaFScaled, Reduce
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Pack, Permute, Reshape, Unpack
+from tilewright.ir.rewrite import use_counts
+from tilewright.ir.types import Padding, PartitionViewType
 
 __all__ = ["plan"]
 
@@ -48,7 +56,10 @@ def plan(
     as_gpus: bool = False,
 ) -> EmissionPlan:
     """Return the ops to hoist, the loads to borrow, and the values that are used."""
+    uses = use_counts(function)
     return EmissionPlan(
+        cut=dict(_cut(function.body, uses)),
+        direct=frozenset(_direct(function.body, uses)),
         watched=watched,
         as_gpus=as_gpus,
         allocates=any(isinstance(op, Alloca) for op in function.walk()),
@@ -114,6 +125,51 @@ def _is_read_before_writes(load: LoadView, later: Sequence[Op]) -> bool:
                 return False
         written = written or _writes(op)
     return True
+
+
+# --- cutting ---------------------------------------------------------------------------------
+
+
+def _cut(block: Block, uses: Counter[Value]) -> Iterator[tuple[Op, int]]:
+    """Return loads that feed a reduction alone, with its axis, and an identity as padding."""
+    made = {result: op for op in block.ops for result in op.results}
+    for op in block.ops:
+        if isinstance(op, Reduce) and len(op.sources) == 1:
+            load = made.get(op.sources[0])
+            while isinstance(load, FToF) and uses[load.result] == 1:
+                load = made.get(load.source)
+            if isinstance(load, LoadView) and uses[load.tile] == 1 and _pads_with(load, op):
+                yield load, op.dim
+        for inner in op.regions:
+            yield from _cut(inner, uses)
+
+
+def _pads_with(load: LoadView, reduction: Reduce) -> bool:
+    """Whether the padding of a load is the identity of a reduction."""
+    type_ = load.view.type
+    if not isinstance(type_, PartitionViewType) or not is_sliced(type_):
+        return False
+    return type_.view.element is not Element.I1 and (
+        PADDING_NUMBERS[type_.padding or Padding.ZERO] == reduction.identities[0].value
+    )
+
+
+# --- direct results --------------------------------------------------------------------------
+
+
+def _direct(block: Block, uses: Counter[Value]) -> Iterator[Op]:
+    """Return ops whose result the block's next write stores, and nothing else uses."""
+    made: dict[Value, Op] = {}
+    for op in block.ops:
+        if isinstance(op, StoreView) and is_sliced(op.view.type) and uses[op.tile] == 1:
+            stored = made.get(op.tile)
+            if stored is not None:
+                yield stored
+        for inner in op.regions:
+            yield from _direct(inner, uses)
+        if op.regions or _writes(op):
+            made.clear()
+        made.update(dict.fromkeys(op.results, op))
 
 
 def _all_operands(op: Op) -> set[Value]:

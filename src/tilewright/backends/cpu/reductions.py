@@ -23,12 +23,16 @@ _WIDE = 256  # elements of a slice for which a call is worth it
 def tree(body: Body, axis: int, *sources: Array) -> list[Array]:
     """Combine neighbours until one is left along the axis, which is then dropped."""
     current = [np.moveaxis(source, axis, 0) for source in sources]
-    while current[0].shape[0] > 1:
+    while (extent := current[0].shape[0]) > 1:
         pairs: list[Array] = []
         for array in current:
-            pairs += (array[1::2], array[0::2])
+            pairs += (array[1::2], array[0 : extent - 1 : 2])
         shape = pairs[0].shape
-        current = [np.broadcast_to(total, shape) for total in body(*pairs)]
+        totals = [np.broadcast_to(total, shape) for total in body(*pairs)]
+        if extent % 2:  # a tile without its padding
+            ends = [array[-1:] for array in current]
+            totals = [np.concatenate(parts) for parts in zip(totals, ends, strict=True)]
+        current = totals
     return [array[0].copy() if array.ndim > 1 else array[0] for array in current]
 
 

@@ -32,7 +32,15 @@ from tilewright.ir.types import (
     ViewType,
 )
 
-__all__ = ["IndexedView", "TiledView", "View", "ViewForm", "is_injective", "is_sliced"]
+__all__ = [
+    "PADDING_NUMBERS",
+    "IndexedView",
+    "TiledView",
+    "View",
+    "ViewForm",
+    "is_injective",
+    "is_sliced",
+]
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]  # an int for each axis; an array for the axis of gathered rows
@@ -131,9 +139,31 @@ class TiledView(View):
     ) -> Array:
         """Return a tile that may lie partly outside the tensor; that part is padding."""
         inside = self._inside(site, widths, index, inbounds)
-        tile = np.full(self.tile, self.fill, self.array.dtype)
-        tile[tuple(slice(extent) for extent in inside.shape)] = inside
+        tile: Array = np.empty(self.tile, self.array.dtype)
+        part: tuple[slice, ...] = ()  # of the axes so far, inside the tensor
+        for extent in inside.shape:
+            tile[(*part, slice(extent, None))] = self.fill
+            part = (*part, slice(extent))
+        tile[part] = inside
         return tile != 0 if self.element is Element.I1 else tile
+
+    def load_along(
+        self,
+        axis: int,
+        site: int,
+        widths: Widths,
+        index: tuple[int, ...],
+        inbounds: tuple[bool, ...] = (),
+    ) -> Array:
+        """Return a tile as a window on memory, without its padding along an axis.
+
+        A tile with padding along another axis as well has all of it.
+        """
+        inside = self._inside(site, widths, index, inbounds)
+        others = (extent == whole for extent, whole in zip(inside.shape, self.tile, strict=True))
+        if all(is_whole or at == axis for at, is_whole in enumerate(others)) and inside.size:
+            return inside
+        return self.load_edge(site, widths, index, inbounds)
 
     def store_edge(
         self,
@@ -286,13 +316,14 @@ def is_injective(array: Array) -> bool:
 
 def _padding(padding: Padding | None, element: Element) -> Any:
     """Return the padding as memory holds it; a view without a padding value has zeros."""
-    number = _PADDING_NUMBERS[padding or Padding.ZERO]
+    number = PADDING_NUMBERS[padding or Padding.ZERO]
     if element is Element.I1:
         return np.uint8(number)
     return formats.held(np.float64(number), element).view(storage_dtype(element))
 
 
-_PADDING_NUMBERS = {
+# The number that each padding stands for.
+PADDING_NUMBERS = {
     Padding.ZERO: 0.0,
     Padding.NEG_ZERO: -0.0,
     Padding.NAN: float("nan"),

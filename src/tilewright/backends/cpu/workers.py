@@ -1,9 +1,9 @@
 """The worker threads that run the ready tasks of CPU queues, and blocks of their kernels.
 
 A thread belongs to no queue: it runs one as long as tasks are ready there, then the next. There are
-as many threads as busy queues and kernels ask for, and at most `MOST`; a queue that waits for another one, or is held,
-has none. Idle threads end after a while. Where no thread can be started, threads that wait for a
-queue run it themselves.
+as many threads as busy queues and kernels ask for, and at most `MOST`; a queue that waits for
+another one, or is held, has none. Idle threads end after a while. Where no thread can be started,
+threads that wait for a queue run it themselves.
 """
 
 from __future__ import annotations

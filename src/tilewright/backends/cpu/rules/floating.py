@@ -66,7 +66,12 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
             text = em.call(DIRECTED[mode], em.function(_LOST[type(op)]), text, *operands)
         if flush:
             text = em.call(floats.flushed, text)
-        em.define(op.result, text, em.shapes(op.operands))
+        is_one_call = isinstance(function, np.ufunc) and not flush and mode not in DIRECTED
+        if is_one_call and op in em.plan.direct:
+            em.direct[op.result] = text[:-1]
+            em.bind(op.result, text, em.shapes(op.operands))
+        else:
+            em.define(op.result, text, em.shapes(op.operands))
 
     return rule
 
@@ -74,7 +79,9 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 def _power_of_two(em: Emitter, op: Exp2) -> None:
     if op.flush_to_zero:
         # The power of a denormal number is 1, as that of zero.
-        em.define(op.result, em.call(floats.flushed_exp2, em.array(op.source)), em.shapes(op.operands))
+        em.define(
+            op.result, em.call(floats.flushed_exp2, em.array(op.source)), em.shapes(op.operands)
+        )
     else:
         _declared(Exp2)(em, op)
 

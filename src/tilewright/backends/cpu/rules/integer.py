@@ -134,10 +134,12 @@ def _wrapping(symbol: str, exact: Callable[[Any, Any], Any]) -> IntegerRule:
 
 def _add(em: Emitter, op: AddI) -> None:
     sides = (op.lhs, op.rhs)
-    if op.overflow is not Overflow.NONE or any(em.held[side].plain for side in sides):
-        _SUM(em, op)
-    elif not em.cross(op.result, f"{em.array(op.lhs)} + {em.array(op.rhs)}", sides):
-        _SUM(em, op)
+    is_array = not any(em.held[side].plain for side in sides)
+    if is_array and op.overflow is Overflow.NONE:
+        text = f"{em.array(op.lhs)} + {em.array(op.rhs)}"
+        if em.cross(op.result, text, sides):
+            return
+    _SUM(em, op)
 
 
 _SUM = _wrapping("+", operator.add)

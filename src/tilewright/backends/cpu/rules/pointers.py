@@ -91,9 +91,7 @@ def _load(em: Emitter, op: LoadPtr) -> None:
         site = em.constant(crossed.Site(move, em.site(op), element, (shape[0], shape[1])))
         rows, columns = (em.array(side) for side in em.crossed[op.source])
         padding = "None" if op.padding_value is None else em.array(op.padding_value)
-        text = em.call(
-            crossed.load, em.space, site, base, f"({rows}, {columns})", masks, padding
-        )
+        text = em.call(crossed.load, em.space, site, base, f"({rows}, {columns})", masks, padding)
         em.define(op.result, text, shape)
         return
     mask = "None" if op.mask is None else em.full(op.mask)

@@ -111,8 +111,12 @@ def _load_view(em: Emitter, op: LoadView) -> None:
             em.emit(f"{name} = {text}")
         em.emit("else:")
         with em.indented():
-            arguments = _slow_arguments(em, op, index)
-            em.emit(f"{name} = {view}.load_edge({arguments}{_promised(em, op)})")
+            arguments = f"{_slow_arguments(em, op, index)}{_promised(em, op)}"
+            if op in em.plan.cut:
+                kept = "" if op in em.plan.borrowed else ".copy()"
+                em.emit(f"{name} = {view}.load_along({em.plan.cut[op]}, {arguments}){kept}")
+            else:
+                em.emit(f"{name} = {view}.load_edge({arguments})")
         em.bind(tile, name, tile_shape(tile))
     em.watch(op, view, _noted(em, op))
 
@@ -127,7 +131,11 @@ def _store_view(em: Emitter, op: StoreView) -> None:
     else:
         em.emit(f"if {_inside(f'{view}_w', index)}:")
         with em.indented():
-            em.emit(f"{view}_a[{_slices(op.view, index)}] = {em.array(op.tile)}")
+            target = f"{view}_a[{_slices(op.view, index)}]"
+            if op.tile in em.direct:
+                em.emit(f"{em.direct[op.tile]}, out={target})")
+            else:
+                em.emit(f"{target} = {em.array(op.tile)}")
         em.emit("else:")
         with em.indented():
             em.emit(f"{view}.store_edge({arguments})")
