@@ -38,7 +38,8 @@ def test_a_program_is_straight_code_and_does_uniform_work_once():
     outer, _, inner = vector_add(256).source.partition("def block(")
     assert outer.count("TiledView") == 3
     assert "TiledView" not in inner
-    assert inner.count("add_numpy") == 1
+    assert inner.count("add_numpy") == 2, "straight to memory inside, and to a tile at the edge"
+    assert inner.count("out=") == 1
 
 
 def test_an_empty_grid_runs_nothing_and_succeeds():

@@ -114,8 +114,11 @@ def in_lanes(tile: Any, lanes: int, dtype: Any) -> Any:
 
     A thread loads 16 bytes at a time, and the following 16 bytes belong to the next thread. With
     one lane for each thread of a row, a reduction along `load` and `neighbour` stays in a thread.
+    A single lane has all of the row in order, as on the CPU.
     """
     rows, columns = tile.shape
+    if lanes == 1:
+        return tile.reshape(rows, columns, 1, 1)
     neighbours = min(2 if dtype == f64 else 4 if dtype == f32 else 8, columns // lanes)
     return tile.reshape(rows, columns // (lanes * neighbours), lanes, neighbours)
 

@@ -48,6 +48,7 @@ _LARGEST = {
     _F4: np.float32(6),
 }
 _SMALLEST_NORMAL = np.float32(2.0**-126)
+_MANY = 1 << 12  # elements of an array that is worth a look at its columns
 
 
 # --- extrema ---------------------------------------------------------------------------------
@@ -136,9 +137,25 @@ def flushed(x: Array) -> Array:
 def flushed_exp2(x: Array) -> Array:
     """Return powers of two of f32 numbers, denormal ones flushed to zero.
 
-    This is a GPU's approximation, so NumPy's own f32 function is exact enough.
+    This is a GPU's approximation, so NumPy's own f32 function is exact enough. Padding of -inf
+    behind the columns of a softmax is not computed.
     """
-    return flushed(np.exp2(x))
+    columns = x.reshape(len(x), -1) if x.ndim and x.size >= _MANY else x
+    width = _finite_columns(columns)
+    if width == columns.shape[-1:]:
+        return flushed(np.exp2(x))
+    found = np.zeros(columns.shape, x.dtype)
+    found[:, : width[0]] = flushed(np.exp2(columns[:, : width[0]]))
+    return found.reshape(x.shape)
+
+
+def _finite_columns(x: Array) -> tuple[int, ...]:
+    """Return the number of columns up to the last that is not -inf throughout."""
+    if x.ndim != 2 or x.shape[1] == 1 or x[0, -1] != -inf:
+        return tuple(x.shape[-1:])
+    places = np.flatnonzero(x[0] != -inf)
+    width = int(places[-1]) + 1 if places.size else 0
+    return (width,) if (x[:, width:] == -inf).all() else tuple(x.shape[-1:])
 
 
 def _in_f64(function: np.ufunc) -> Callable[..., Array]:

@@ -130,12 +130,14 @@ def _objects(x: Array) -> Array:
 
 
 @in_pieces
+@in_pieces
 def high_product(x: Array, y: Array) -> Array:
     """Return the high half of the product of unsigned arrays."""
     bits = x.dtype.itemsize * 8
     if bits < 64:
         wide = x.astype(np.uint64) * y.astype(np.uint64)
-        return (wide >> np.uint64(bits)).astype(x.dtype)
+        wide >>= np.uint64(bits)
+        return wide.astype(x.dtype)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     x_high, x_low, y_high, y_low = x >> half, x & low, y >> half, y & low
     middle = x_high * y_low + (x_low * y_low >> half)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import conversions, floats, formats, integers, rounding
+from tilewright.backends.cpu import conversions, floats, formats, integers, rounding, selection
 from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_dtype, tile_element
 from tilewright.backends.cpu.rounding import DIRECTED, Lost
 from tilewright.dtypes import Element
@@ -137,7 +137,7 @@ def _select(em: Emitter, op: Select) -> None:
         em.define(op.result, text, then.shape)
     else:
         arrays = (em.array(value) for value in op.operands)
-        em.define(op.result, em.call(np.where, *arrays), em.shapes(op.operands))
+        em.define(op.result, em.call(selection.chosen, *arrays), em.shapes(op.operands))
 
 
 def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Value, ...]) -> None:

@@ -86,6 +86,11 @@ def _has_promises(op: Any) -> bool:
 def _reduce(em: Emitter, op: Reduce) -> None:
     known = _known(op.body, op.sources)
     sources = [em.full(value) for value in op.sources]
+    if tile_shape(op.sources[0])[op.dim] == 1:
+        for source, total in zip(sources, op.totals, strict=True):
+            shape = tile_shape(total)
+            _define_total(em, total, f"{source}.reshape({shape!r}){'' if shape else '[()]'}")
+        return
     tree = em.fresh()
     if known is None or not _is_direct(op.sources[0], known):
         _write_body(em, op.body, tree)
