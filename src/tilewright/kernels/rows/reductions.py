@@ -28,6 +28,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.cutting import are_exact, column_config, span_config
 from tilewright.kernels.elements.copying import convert
+from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import FROM
 
 __all__ = [
@@ -75,6 +76,11 @@ def _finished(kind: int, kept: Any, scale: Any) -> Any:
     if kind == MAX:
         return tw.max(kept, axis=1, keepdims=True)
     return tw.min(kept, axis=1, keepdims=True)
+
+
+def _reduced_if(each: bool, kind: int, part: Any) -> Any:
+    """A tile, or its partial results if each tile is reduced by itself."""
+    return _finished(SUM if kind == MEAN else kind, part, None) if each else part
 
 
 def _padding(kind: int, masked: bool) -> float:
@@ -128,11 +134,13 @@ def reduce_rows(
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
     EXACT: Const[bool] = False,
+    EACH: Const[bool] = False,
 ) -> None:
     """SPAN tiles of PART columns of each row, reduced in the dtype ACC, starting with `first`.
 
     KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` replaces elements behind
-    the edge, where no padding does. EXACT: spans cover `x` exactly.
+    the edge, where no padding does. EXACT: spans cover `x` exactly. EACH: every tile is reduced
+    by itself, as suits the CPU; otherwise tiles are combined, and reduced at last.
     """
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s = z.index
@@ -143,10 +151,10 @@ def reduce_rows(
     elif EXACT and SPAN <= AT_ONCE:
         kept = _at_once(KIND, _kept_tiles(xs, i, s * SPAN, SPAN), ACC)
     else:
-        kept = tw.full((BM, PART), nothing, ACC)
+        kept = tw.full((BM, 1 if EACH else PART), nothing, ACC)
         for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
             part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, part)
+            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
     z.store(_finished(KIND, kept, scale).astype(z.dtype))
 
 
@@ -163,6 +171,7 @@ def reduce_whole_rows(
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
     EXACT: Const[bool] = False,
+    EACH: Const[bool] = False,
 ) -> None:
     """`reduce_rows` of all tiles of each row: SPAN at most, and exactly SPAN if EXACT."""
     i = z.index[0]
@@ -175,10 +184,10 @@ def reduce_whole_rows(
         tw.require(xs.num_tiles(1) == SPAN)
         kept = _at_once(KIND, _kept_tiles(xs, i, 0, SPAN), ACC)
     else:
-        kept = tw.full((BM, PART), nothing, ACC)
+        kept = tw.full((BM, 1 if EACH else PART), nothing, ACC)
         for j in range(xs.num_tiles(1)):
             part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, part)
+            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
     result = _finished(KIND, kept, scale).reshape(BM).astype(z.dtype)
     z.partition(BM, exact=EXACT).store(result, 0)
 
@@ -195,6 +204,7 @@ def reduce_columns(
     MASKED: Const[bool] = False,
     PART: Const[int] = 16,
     SPAN: Const[int] = 1,
+    EACH: Const[bool] = False,
 ) -> None:
     """`reduce_rows` along the second of three axes."""
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
@@ -204,10 +214,10 @@ def reduce_columns(
     if SPAN == 1:
         kept = _above(xs[i, s, k].astype(ACC), N - s * PART, nothing, MASKED)
     else:
-        kept = tw.full((1, PART, BK), nothing, ACC)
+        kept = tw.full((1, 1 if EACH else PART, BK), nothing, ACC)
         for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
             part = _above(xs[i, j, k].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, part)
+            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
     z.store(_finished(KIND, kept, scale).astype(z.dtype))
 
 
@@ -343,6 +353,7 @@ def launch_reduction(
         "MASKED": kind >= MAX and x.dtype in INTEGERS,
         "PART": config["PART"],
         "SPAN": config["SPAN"],
+        "EACH": on_cpu(x),
     }
     if not in_rows:
         kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
