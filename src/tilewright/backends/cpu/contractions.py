@@ -5,8 +5,8 @@
 
 Such a loop is one product of two panels. Elements outside a tensor count as zero in it, so the
 views must pad with zeros; and the accumulator must be at least as wide as the sum inside a product,
-which excludes f16 accumulators. Conversions and permutations may stand between a load and its
-product.
+which excludes f16 accumulators. Conversions, permutations and reshapes that add or drop axes of
+extent one may stand between a load and its product.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.elementwise import FToF
 from tilewright.ir.ops.memory import JoinTokens, LoadView, MakeToken
 from tilewright.ir.ops.reduction import MmaF, MmaI
-from tilewright.ir.ops.shape import Permute
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import Padding, PartitionViewType, TileType, TokenType
 
-__all__ = ["Contraction", "contraction"]
+__all__ = ["Contraction", "contraction", "kept_axes"]
 
-_ALLOWED = (FToF, JoinTokens, LoadView, MakeToken, MmaF, MmaI, Permute)
+_ALLOWED = (FToF, JoinTokens, LoadView, MakeToken, MmaF, MmaI, Permute, Reshape)
 _WIDE = (Element.F32, Element.F64, Element.I32)
 
 
@@ -76,7 +76,20 @@ def _loaded(value: Value, axis: int, made: dict[Value, Op]) -> tuple[LoadView, i
         return _loaded(op.source, op.permutation[axis], made)
     if isinstance(op, FToF):
         return _loaded(op.source, axis, made)
+    if isinstance(op, Reshape):
+        places = kept_axes(op)
+        return _loaded(op.source, places[axis], made) if axis in places else None
     return None
+
+
+def kept_axes(op: Reshape) -> dict[int, int]:
+    """Return the source axis of each result axis, if only axes of extent one come and go."""
+    assert isinstance(op.source.type, TileType)
+    before, after = op.source.type.shape, op.to.shape
+    old = [axis for axis, extent in enumerate(before) if extent != 1]
+    new = [axis for axis, extent in enumerate(after) if extent != 1]
+    same = [before[axis] for axis in old] == [after[axis] for axis in new]
+    return dict(zip(new, old, strict=True)) if same else {}
 
 
 def _runs_along(load: LoadView, axis: int, counter: Value, inner: AbstractSet[Value]) -> bool:

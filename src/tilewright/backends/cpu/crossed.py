@@ -1,10 +1,10 @@
-"""Loads of whole rows: the addresses are a column of row starts plus one row of steps.
+"""Accesses of whole rows: the addresses are a column of row starts plus one row of steps.
 
     places = base + (rows[:, None] + columns[None, :]) * size
 
-A gather of rows makes such addresses. Rows of consecutive elements are copied one by one, and the
-tile of addresses is never made. Any access that this cannot serve is made with the tile, which
-checks each address by itself.
+A gather or scatter of rows makes such addresses. Rows of consecutive elements are copied one by one,
+and the tile of addresses is never made. Any access that this cannot serve is made with the tile,
+which checks each address by itself.
 """
 
 from __future__ import annotations
@@ -18,18 +18,42 @@ from tilewright.backends.cpu.memory import AddressSpace, is_nibble, storage_dtyp
 from tilewright.backends.cpu.scalars import FARTHEST
 from tilewright.dtypes import Element
 
-__all__ = ["Site", "load"]
+__all__ = ["Site", "load", "store"]
 
 Array = np.ndarray[Any, Any]
 
 
 class Site(NamedTuple):
-    """The static part of a load: its element and tile, and where faults are reported."""
+    """The static part of an access: its element and tile, and where faults are reported."""
 
     move: int  # of the addresses
     access: int
     element: Element
     shape: tuple[int, int]
+
+
+class Masks(NamedTuple):
+    """The elements of an access: those where the column and the row are true; None is all true."""
+
+    column: Array | None
+    row: Array | None
+
+    def over(self, shape: tuple[int, int]) -> Array | None:
+        """Return the mask of every element."""
+        mask: Array | None = None
+        for part in self:
+            if part is not None:
+                mask = np.broadcast_to(part if mask is None else mask & part, shape)
+        return mask
+
+
+class _Rows(NamedTuple):
+    """An access of rows of consecutive elements."""
+
+    windows: Array  # all rows of that width in the memory, which overlap
+    places: Array  # the rows in use, among them
+    chosen: Array | None  # which rows of the tile they are; None for all
+    width: int
 
 
 def load(
@@ -42,18 +66,57 @@ def load(
 ) -> Array:
     """Return the elements at `base` plus the sums of a column and a row of steps.
 
-    An element is read where the column and the row of masks are true; others give the padding.
+    Elements under a false mask give the padding, or zero.
     """
-    found = _rows(space, site, int(base), steps, masks, padding)
-    if found is not None:
+    both = Masks(*masks)
+    rows = _rows(space, site, int(base), steps, both, writes=False)
+    if rows is None:
+        places = _places(site, base, steps)
+        mask = both.over(site.shape)
+        return pointers.load(space, site.access, site.element, places, mask, padding)
+    found: Array = rows.windows[rows.places]
+    if rows.chosen is None and rows.width == site.shape[1]:
         return found
+    tile: Array = np.empty(site.shape, found.dtype)
+    fill = 0 if padding is None else padding
+    if rows.chosen is None:
+        tile[:, rows.width :] = fill
+        tile[:, : rows.width] = found
+    else:
+        tile[...] = fill
+        tile[rows.chosen, : rows.width] = found
+    return tile
+
+
+def store(
+    space: AddressSpace,
+    site: Site,
+    base: Any,
+    steps: tuple[Array, Array],
+    masks: tuple[Array | None, Array | None],
+    tile: Array,
+) -> None:
+    """Write a tile to the addresses of `load`; elements under a false mask are not written."""
+    both = Masks(*masks)
+    rows = _rows(space, site, int(base), steps, both, writes=True)
+    if rows is None or not _are_apart(rows):
+        places = _places(site, base, steps)
+        mask = both.over(site.shape)
+        pointers.store(space, site.access, site.element, places, tile, mask)
+        return
+    part = tile[:, : rows.width]
+    rows.windows[rows.places] = part if rows.chosen is None else part[rows.chosen]
+
+
+def _places(site: Site, base: Any, steps: tuple[Array, Array]) -> Array:
     size = storage_dtype(site.element).itemsize
-    places = pointers.moved(site.move, base, steps[0] + steps[1], size)
-    mask: Array | None = None
-    for part in masks:
-        if part is not None:
-            mask = np.broadcast_to(part if mask is None else mask & part, site.shape)
-    return pointers.load(space, site.access, site.element, places, mask, padding)
+    places: Array = pointers.moved(site.move, base, steps[0] + steps[1], size)
+    return places
+
+
+def _are_apart(rows: _Rows) -> bool:
+    """Whether no two rows share an element; else their order decides."""
+    return bool((np.diff(np.sort(rows.places)) >= rows.width).all())
 
 
 def _rows(
@@ -61,17 +124,18 @@ def _rows(
     site: Site,
     base: int,
     steps: tuple[Array, Array],
-    masks: tuple[Array | None, Array | None],
-    padding: Any,
-) -> Array | None:
-    """Return the tile, or None if the rows are not consecutive elements of one memory."""
+    masks: Masks,
+    *,
+    writes: bool,
+) -> _Rows | None:
+    """Return an access of rows of one memory; None stands for any other access."""
     starts, columns = steps[0].reshape(-1), steps[1].reshape(-1)
-    dtype, width = storage_dtype(site.element), _width(columns, masks[1])
-    if is_nibble(site.element) or dtype != site.element.numpy or not width:
+    dtype, width = storage_dtype(site.element), _width(columns, masks.row)
+    if not _is_simple(site.element) or not width or base % dtype.itemsize:
         return None
     if columns.dtype.itemsize == 8 and not _may_move((starts, columns), dtype.itemsize):
         return None
-    chosen = None if masks[0] is None else masks[0].reshape(-1)
+    chosen = None if masks.column is None else masks.column.reshape(-1)
     chosen = None if chosen is None or chosen.all() else chosen
     first = (starts if chosen is None else starts[chosen]).astype(np.int64)
     if not first.size:
@@ -81,23 +145,18 @@ def _rows(
     if not _fits(low, high, columns.dtype):
         return None
     memory = space.holding(base + low * dtype.itemsize, base + high * dtype.itemsize)
-    if memory is None or base % dtype.itemsize:
+    if memory is None or (writes and not memory.array.flags.writeable):
         return None
     shape = (high - low - width + 1, width)
     offset = base + low * dtype.itemsize - memory.address
-    rows: Array = np.ndarray(shape, dtype, memory.array.data, offset, (dtype.itemsize,) * 2)
+    windows: Array = np.ndarray(shape, dtype, memory.array.data, offset, (dtype.itemsize,) * 2)
     first -= low
-    if chosen is None and width == site.shape[1]:
-        return rows[first]
-    tile: Array = np.empty(site.shape, dtype)
-    fill = 0 if padding is None else padding
-    if chosen is None:
-        tile[:, width:] = fill
-        tile[:, :width] = rows[first]
-    else:
-        tile[...] = fill
-        tile[chosen, :width] = rows[first]
-    return tile
+    return _Rows(windows, first, chosen, width)
+
+
+def _is_simple(element: Element) -> bool:
+    """Whether memory holds the elements as a tile does."""
+    return not is_nibble(element) and storage_dtype(element) == element.numpy
 
 
 def _width(columns: Array, mask: Array | None) -> int:

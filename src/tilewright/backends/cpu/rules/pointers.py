@@ -84,25 +84,31 @@ def _size(element: Element) -> int:
 
 
 def _load(em: Emitter, op: LoadPtr) -> None:
-    masks = _crossed_masks(em, op)
-    if op.source in em.moves and masks is not None:
-        move, base = em.moves[op.source]
-        element, shape = _pointee(op.source), tile_shape(op.result)
-        site = em.constant(crossed.Site(move, em.site(op), element, (shape[0], shape[1])))
-        rows, columns = (em.array(side) for side in em.crossed[op.source])
-        padding = "None" if op.padding_value is None else em.array(op.padding_value)
-        text = em.call(crossed.load, em.space, site, base, f"({rows}, {columns})", masks, padding)
-        em.define(op.result, text, shape)
+    padding = "None" if op.padding_value is None else em.array(op.padding_value)
+    rows = _crossed(em, op, op.source)
+    if rows is not None:
+        em.define(op.result, em.call(crossed.load, *rows, padding), tile_shape(op.result))
         return
     mask = "None" if op.mask is None else em.full(op.mask)
-    padding = "None" if op.padding_value is None else em.array(op.padding_value)
     element, places = em.constant(_pointee(op.source)), em.full(op.source)
     text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
     _define_loaded(em, op.result, text)
     em.watch(op, em.call(spans, element, places, mask))
 
 
-def _crossed_masks(em: Emitter, op: LoadPtr) -> str | None:
+def _crossed(em: Emitter, op: LoadPtr | StorePtr, places: Value) -> list[str] | None:
+    """Return the arguments of an access of rows, if the addresses and the mask are crossed."""
+    masks = _crossed_masks(em, op)
+    if places not in em.moves or masks is None:
+        return None
+    move, base = em.moves[places]
+    height, width = tile_shape(places)
+    site = crossed.Site(move, em.site(op), _pointee(places), (height, width))
+    column, row = (em.array(side) for side in em.crossed[places])
+    return [em.space, em.constant(site), base, f"({column}, {row})", masks]
+
+
+def _crossed_masks(em: Emitter, op: LoadPtr | StorePtr) -> str | None:
     """Return the column and the row that make up a mask, if it has no others."""
     if op.mask is None:
         return "(None, None)"
@@ -116,6 +122,10 @@ def _crossed_masks(em: Emitter, op: LoadPtr) -> str | None:
 
 
 def _store(em: Emitter, op: StorePtr) -> None:
+    rows = _crossed(em, op, op.destination)
+    if rows is not None:
+        em.emit(em.call(crossed.store, *rows, em.full(op.value)))
+        return
     mask = "None" if op.mask is None else em.full(op.mask)
     element, places = em.constant(_pointee(op.destination)), em.full(op.destination)
     site, tile = em.site(op), em.full(op.value)

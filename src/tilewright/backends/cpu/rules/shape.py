@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu import packing
+from tilewright.backends.cpu.contractions import kept_axes
 from tilewright.backends.cpu.emitter import (
     Emitter,
     Rules,
@@ -94,11 +95,21 @@ def _reshape(em: Emitter, op: Reshape) -> None:
         em.define(op.result, f"{held.text}.item()")
     elif held.shape == ():
         em.alias(op.result, op.source)
+    elif held.shape is None and kept_axes(op):
+        _reshape_by_units(em, op)
     elif tile_shape(op.result) == ():
         em.define(op.result, f"{held.text}.reshape(())[()]")
     else:
         shape = tile_shape(op.result)
         em.define(op.result, f"{em.full(op.source)}.reshape({shape!r})", shape)
+
+
+def _reshape_by_units(em: Emitter, op: Reshape) -> None:
+    """Bind an array of any extents with other axes of extent one."""
+    source, kept = tile_shape(op.source), kept_axes(op)
+    dropped = ", ".join(":" if axis in kept.values() else "0" for axis in range(len(source)))
+    added = ", ".join(":" if axis in kept else "None" for axis in range(len(op.to.shape)))
+    em.define(op.result, f"{em.held[op.source].text}[{dropped}][{added}]", None)
 
 
 def _enter_tile(em: Emitter, value: Value, source: Value) -> None:
