@@ -94,16 +94,31 @@ class TestRope:
             kernels.rope(**given)
 
 
-class TestAppend:
+def in_lines(array):
+    """A tensor whose tokens follow each other."""
+    return tw.from_numpy(array)
+
+
+def with_gaps(array):
+    """A tensor with room for other elements behind each token."""
+    wide = np.zeros((*array.shape[:-1], array.shape[-1] + 8), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return tw.from_numpy(wide)[..., : array.shape[-1]]
+
+
+@pytest.mark.parametrize("layout", [in_lines, with_gaps])
+class TestAppendLayouts:
     @pytest.mark.parametrize("tokens", [1, 5, 40])
     @pytest.mark.parametrize("starts", [(4, 4, 4), (3, 47, -2), (2**31 - 1, -(2**31), 50)])
-    def test_rows_land_where_they_are_told_to(self, tokens, starts):
+    def test_rows_land_where_they_are_told_to(self, tokens, starts, layout):
         random = np.random.default_rng(0)
         caches = random.standard_normal((2, 3, 6, 50, 24)).astype(np.float16)
         new = random.standard_normal((2, 3, 6, tokens, 24)).astype(np.float16)
         first = np.array(starts, np.int32)
         with tw.race_check():
-            done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+            done = kernels.append_kv(
+                *tensors(*caches), *map(layout, new), tw.from_numpy(first)
+            ).sync()
         for found, cache, rows in zip(done, caches, new, strict=True):
             wanted = reference.append_kv(cache, rows, first.astype(np.int64))
             np.testing.assert_array_equal(found.numpy(), wanted)
@@ -112,29 +127,33 @@ class TestAppend:
         "places", [701, 512, 1536]
     )  # walked over, or dealt out in 1 or 3 rounds
     @pytest.mark.parametrize("starts", [(3, 470, -2), (2**31 - 1, 128, -(2**31))])
-    def test_many_rows_fill_whole_tiles_and_parts_of_them(self, starts, places):
+    def test_many_rows_fill_whole_tiles_and_parts_of_them(self, starts, places, layout):
         random = np.random.default_rng(1)
         caches = random.standard_normal((2, 3, 2, places, 24)).astype(np.float16)
         new = random.standard_normal((2, 3, 2, 307, 24)).astype(np.float16)
         first = np.array(starts, np.int32)
         with tw.race_check():
-            done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+            done = kernels.append_kv(
+                *tensors(*caches), *map(layout, new), tw.from_numpy(first)
+            ).sync()
         for found, cache, rows in zip(done, caches, new, strict=True):
             wanted = reference.append_kv(cache, rows, first.astype(np.int64))
             np.testing.assert_array_equal(found.numpy(), wanted)
 
     @pytest.mark.parametrize("dtype", [f8e4m3fn, f32, i8], ids=lambda dtype: dtype.label)
     @pytest.mark.parametrize(("tokens", "places"), [(3, 50), (40, 50), (40, 256)])
-    def test_caches_of_other_dtypes(self, tokens, places, dtype):
+    def test_caches_of_other_dtypes(self, tokens, places, dtype, layout):
         random, kind = np.random.default_rng(0), numpy_dtype(dtype)
         caches = (random.standard_normal((2, 1, 2, places, 24)) * 9).astype(kind)
         new = (random.standard_normal((2, 1, 2, tokens, 24)) * 9).astype(kind)
         first = np.array([7], np.int32)
-        done = kernels.append_kv(*tensors(*caches, *new, first)).sync()
+        done = kernels.append_kv(*tensors(*caches), *map(layout, new), tw.from_numpy(first)).sync()
         for found, cache, rows in zip(done, caches, new, strict=True):
             wanted = reference.append_kv(cache, rows, first)
             np.testing.assert_array_equal(found.numpy().view(np.uint8), wanted.view(np.uint8))
 
+
+class TestAppend:
     def test_places_before_heads(self):
         random = np.random.default_rng(2)
         caches = random.standard_normal((2, 2, 256, 3, 32)).astype(np.float16)

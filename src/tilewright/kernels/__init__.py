@@ -46,7 +46,13 @@ if TYPE_CHECKING:
         decode_parts,
         merge_splits,
     )
-    from tilewright.kernels.heads.kv_cache import append_dealt, append_few, append_kv, append_many
+    from tilewright.kernels.heads.kv_cache import (
+        append_dealt,
+        append_few,
+        append_kv,
+        append_lines,
+        append_many,
+    )
     from tilewright.kernels.heads.prefill import (
         attention,
         attention_tiles,
@@ -113,6 +119,7 @@ __all__ = [
     "append_dealt",
     "append_few",
     "append_kv",
+    "append_lines",
     "append_many",
     "argmax",
     "argmax_rows",
@@ -197,7 +204,7 @@ _NAMES = {
     "gemm.gemv": "gemv_kernel",
     "gemm.grouped": "grouped_matmul grouped_matmul_kernel",
     "elements.histograms": "histogram histogram_bins histogram_elements histogram_products",
-    "heads.kv_cache": "append_dealt append_few append_kv append_many",
+    "heads.kv_cache": "append_dealt append_few append_kv append_lines append_many",
     "gemm.once": "matmul_once_kernel",
     "gemm.wide": "matmul_wide_kernel",
     "gemm.matmuls": "matmul matmul_kernel matvec sum_splits_kernel",

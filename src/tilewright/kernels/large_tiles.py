@@ -19,6 +19,7 @@ __all__ = [
     "EDGE",
     "SPLIT",
     "TILE",
+    "WIDEST",
     "columns",
     "elements",
     "few_rows",
@@ -42,12 +43,14 @@ CPU = "cpu"
 TILE = 1 << 16
 # Elements along each side of a square tile.
 EDGE = 256
+# Columns of a tile without a reduction along them.
+WIDEST = 4096
 # One query: a tile of keys, and the number of blocks that share all keys.
 SPLIT = Config.of(BN=512, BLOCKS=8)
 BLOCKS = 16  # blocks that share a reduction to one number
 LONGEST_SUM = 1024  # elements summed in sequence
 SCORES = 128  # along each side of a tile of attention
-WIDEST = 4096  # columns of a tile without a reduction along them
+SHORTEST = 128  # columns below which a row is not cut
 DEPTH = 1024  # elements of K in a tile of a product
 
 
@@ -79,8 +82,14 @@ def rows(count: int, width: int) -> Config:
     return Config.of(BM=together, PART=part)
 
 
-# BM and PART of an element-wise kernel.
-elements = rows
+@lru_cache(maxsize=1024)
+def elements(count: int, width: int) -> Config:
+    """BM and PART of an element-wise kernel: parts of a row that waste little behind its end."""
+    whole = min(power_of_two(width), TILE)
+    parts = (whole >> by for by in range(whole.bit_length()))
+    fitting = (part for part in parts if -width % part < width / 8 or part <= SHORTEST)
+    part = next(fitting)
+    return Config.of(BM=min(TILE // part, power_of_two(count)), PART=part)
 
 
 @lru_cache(maxsize=1024)

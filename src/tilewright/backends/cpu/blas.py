@@ -1,7 +1,8 @@
 """A limit of one BLAS thread for each matrix product while blocks run on threads of their own.
 
 A BLAS that spreads a small product over all cores waits for every core, and blocks on several
-threads would wait for each other there. The number of threads of NumPy's own OpenBLAS can be set;
+threads, of one kernel or of several, would wait for each other there; so would a lone block for
+cores that are busy otherwise (`cores`). The number of threads of NumPy's own OpenBLAS can be set;
 with any other BLAS nothing is changed, and `can_limit` returns False. The limit is process-wide:
 other threads that multiply at the same time use one core as well. (In threadpoolctl only the thread
 that set a limit can remove it; here the first stream worker to start sets it, and the last to end,

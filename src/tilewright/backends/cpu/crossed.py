@@ -2,9 +2,9 @@
 
     places = base + (rows[:, None] + columns[None, :]) * size
 
-A gather or scatter of rows makes such addresses. Rows of consecutive elements are copied one by one,
-and the tile of addresses is never made. Any access that this cannot serve is made with the tile,
-which checks each address by itself.
+A gather or scatter of rows makes such addresses. Rows of consecutive elements are copied one by
+one, and the tile of addresses is never made. Any access that this cannot serve is made with the
+tile, which checks each address by itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Rows(NamedTuple):
     windows: Array  # all rows of that width in the memory, which overlap
     places: Array  # the rows in use, among them
     chosen: Array | None  # which rows of the tile they are; None for all
-    width: int
+    columns: slice  # which columns of the tile they have
 
 
 def load(
@@ -75,16 +75,17 @@ def load(
         mask = both.over(site.shape)
         return pointers.load(space, site.access, site.element, places, mask, padding)
     found: Array = rows.windows[rows.places]
-    if rows.chosen is None and rows.width == site.shape[1]:
+    if rows.chosen is None and found.shape == site.shape:
         return found
     tile: Array = np.empty(site.shape, found.dtype)
     fill = 0 if padding is None else padding
     if rows.chosen is None:
-        tile[:, rows.width :] = fill
-        tile[:, : rows.width] = found
+        tile[:, : rows.columns.start] = fill
+        tile[:, rows.columns.stop :] = fill
+        tile[:, rows.columns] = found
     else:
         tile[...] = fill
-        tile[rows.chosen, : rows.width] = found
+        tile[rows.chosen, rows.columns] = found
     return tile
 
 
@@ -104,7 +105,7 @@ def store(
         mask = both.over(site.shape)
         pointers.store(space, site.access, site.element, places, tile, mask)
         return
-    part = tile[:, : rows.width]
+    part = tile[:, rows.columns]
     rows.windows[rows.places] = part if rows.chosen is None else part[rows.chosen]
 
 
@@ -116,7 +117,7 @@ def _places(site: Site, base: Any, steps: tuple[Array, Array]) -> Array:
 
 def _are_apart(rows: _Rows) -> bool:
     """Whether no two rows share an element; else their order decides."""
-    return bool((np.diff(np.sort(rows.places)) >= rows.width).all())
+    return bool((np.diff(np.sort(rows.places)) >= rows.windows.shape[1]).all())
 
 
 def _rows(
@@ -130,8 +131,8 @@ def _rows(
 ) -> _Rows | None:
     """Return an access of rows of one memory; None stands for any other access."""
     starts, columns = steps[0].reshape(-1), steps[1].reshape(-1)
-    dtype, width = storage_dtype(site.element), _width(columns, masks.row)
-    if not _is_simple(site.element) or not width or base % dtype.itemsize:
+    dtype, kept = storage_dtype(site.element), _consecutive(columns, masks.row)
+    if not _is_simple(site.element) or kept is None or base % dtype.itemsize:
         return None
     if columns.dtype.itemsize == 8 and not _may_move((starts, columns), dtype.itemsize):
         return None
@@ -140,7 +141,8 @@ def _rows(
     first = (starts if chosen is None else starts[chosen]).astype(np.int64)
     if not first.size:
         return None
-    first += np.int64(columns[0])
+    first += np.int64(columns[kept.start])
+    width = kept.stop - kept.start
     low, high = int(first.min()), int(first.max()) + width
     if not _fits(low, high, columns.dtype):
         return None
@@ -151,7 +153,7 @@ def _rows(
     offset = base + low * dtype.itemsize - memory.address
     windows: Array = np.ndarray(shape, dtype, memory.array.data, offset, (dtype.itemsize,) * 2)
     first -= low
-    return _Rows(windows, first, chosen, width)
+    return _Rows(windows, first, chosen, kept)
 
 
 def _is_simple(element: Element) -> bool:
@@ -159,15 +161,16 @@ def _is_simple(element: Element) -> bool:
     return not is_nibble(element) and storage_dtype(element) == element.numpy
 
 
-def _width(columns: Array, mask: Array | None) -> int:
-    """Return the number of columns read, or 0 if they are not consecutive from the first on."""
-    width = columns.size
+def _consecutive(columns: Array, mask: Array | None) -> slice | None:
+    """Return the columns in use, if they are some and consecutive elements."""
+    first, width = 0, columns.size
     if mask is not None:
         flags = np.broadcast_to(mask.reshape(-1), columns.shape)
-        width = int(np.count_nonzero(flags))
-        if not flags[:width].all():
-            return 0
-    return width if (np.diff(columns[:width]) == 1).all() else 0
+        first, width = int(np.argmax(flags)), int(np.count_nonzero(flags))
+        if not width or not flags[first : first + width].all():
+            return None
+    kept = slice(first, first + width)
+    return kept if (np.diff(columns[kept]) == 1).all() else None
 
 
 def _may_move(steps: tuple[Array, Array], size: int) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 
 from tilewright.backends.cpu.blas import one_thread_each
 from tilewright.backends.cpu.compiler import CompiledSource, RunBlock, translate
+from tilewright.backends.cpu.cores import CORES
 from tilewright.backends.cpu.faults import Fault
 from tilewright.backends.cpu.globals import CpuGlobals
 from tilewright.backends.cpu.memory import AddressSpace, KernelMemory
@@ -128,16 +129,33 @@ class CpuKernel:
         blocks = prod(grid)
         if blocks == 0:
             return
-        workers = min(blocks, threads or self._worthwhile_threads(blocks))
+        workers = CORES.take(min(blocks, threads or self._worthwhile_threads(blocks)))
+        try:
+            given = min(blocks, threads) if threads else workers
+            self._run(grid, arguments, memories, given, race_check, stop or Stop())
+        finally:
+            CORES.give_back(workers)
+
+    def _run(
+        self,
+        grid: Grid,
+        arguments: Sequence[float],
+        memories: Sequence[KernelMemory],
+        workers: int,
+        race_check: bool,
+        stop: Stop,
+    ) -> None:
+        blocks = prod(grid)
         program = self._watched if race_check else self._program
         chunk = max(1, blocks // (workers * 8))
-        work = _Work(program, grid, blocks, chunk, stop or Stop())
+        work = _Work(program, grid, blocks, chunk, stop)
         everything = (*memories, *self._globals.memories)
         space = AddressSpace(everything, remembers=race_check)
         with np.errstate(all="ignore"):
             work.enter(space, program.convert(arguments))
         start = perf_counter()
-        with one_thread_each() if workers > 1 and program.multiplies else nullcontext():
+        is_shared = program.multiplies and (workers > 1 or not CORES.are_free())
+        with one_thread_each() if is_shared else nullcontext():
             _share(work, workers)
         self._block_seconds = (perf_counter() - start) * workers / blocks
         work.raise_failure()

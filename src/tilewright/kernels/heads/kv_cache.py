@@ -3,6 +3,7 @@
 - Few tokens: a block owns all positions of one head and writes its new tokens one by one.
 - Many tokens: tiles of positions are dealt round-robin to as many blocks as there are tiles of new
   tokens, so each block owns about one tile of new tokens wherever they begin.
+- On the CPU: a block owns all positions of many heads, each head in one line.
 - Caches whose length cannot be dealt evenly: blocks share a walk over the tiles of positions from
   the first start to the last end, and the walk is the same in all blocks.
 
@@ -16,7 +17,7 @@ from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import All, Const, Cut, Mapped, Mut, Ref, i32
-from tilewright.dims import BD, BM, B, D, K, L, R, S, T
+from tilewright.dims import BD, BM, B, D, K, L, M, N, R, S, T
 from tilewright.kernels.arguments import (
     MOVED,
     check_extents,
@@ -26,9 +27,9 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.heads.arguments import FARTHEST, check_axes
-from tilewright.kernels.large_tiles import TILE, on_cpu
+from tilewright.kernels.large_tiles import TILE, WIDEST, on_cpu
 
-__all__ = ["append_dealt", "append_few", "append_kv", "append_many"]
+__all__ = ["append_dealt", "append_few", "append_kv", "append_lines", "append_many"]
 
 FEW = 16  # tokens that one block writes one after the other
 STEP_BYTES = 2048  # a 16-byte load for each thread
@@ -150,7 +151,53 @@ def append_many(
                 )
 
 
+@tw.kernel(deny_checks=True)
+def append_lines(
+    keys: Mut[T, Cut[B, Literal[1]], Cut[K, BM], Cut[N, All]],
+    values: Mut[T, Cut[B, Literal[1]], Cut[K, BM], Cut[N, All]],
+    k: Ref[T, B, K, M], v: Ref[T, B, K, M], starts: Ref[i32, B],
+    *, BN: Const[int], CHANNELS: Const[int],
+) -> None:  # fmt: skip
+    """`append_few` for BM heads at once, BN elements at a time; a line is all tokens of a head."""
+    b, h, _ = keys.index
+    start = tw.clamp(starts.partition(1)[b].item(), -(M // CHANNELS), N // CHANNELS) * CHANNELS
+    heads = (h * BM + tw.arange(BM)).reshape(BM, 1)
+    key_tiles, value_tiles = keys.partition(1, BM, BN), values.partition(1, BM, BN)
+    end = tw.minimum(tw.cdiv(start + M, BN), key_tiles.num_tiles(2))
+    for tile in range(tw.maximum(start // BN, 0), end):
+        first = tile * BN - start
+        at = (first + tw.arange(BN)).reshape(1, BN)
+        new_keys = k.gather(b, heads, at).reshape(1, BM, BN)
+        new_values = v.gather(b, heads, at).reshape(1, BM, BN)
+        if first < 0 or first > M - BN:  # also old tokens
+            is_new = ((at >= 0) & (at < M)).reshape(1, 1, BN)
+            new_keys = tw.where(is_new, new_keys, key_tiles[0, 0, tile])
+            new_values = tw.where(is_new, new_values, value_tiles[0, 0, tile])
+        key_tiles.store(new_keys, 0, 0, tile)
+        value_tiles.store(new_values, 0, 0, tile)
+
+
 # --- the launch -----------------------------------------------------------------------------------
+
+
+def _has_lines(x: tw.Tensor) -> bool:
+    """Whether the tokens of each head follow each other without gaps."""
+    *_, tokens, channels = x.shape
+    gaps = x.strides[3] != 1 or x.strides[2] != channels
+    return x.size > 0 and not gaps and tokens * channels <= FARTHEST
+
+
+def _append_lines(
+    keys: tw.Tensor, values: tw.Tensor, k: tw.Tensor, v: tw.Tensor, starts: tw.Tensor
+) -> tw.DeviceOp[Any]:
+    """Launch `append_lines` with tiles as wide as all new tokens of a head, or the widest."""
+    batch, heads, tokens, channels = k.shape
+    across = min(power_of_two(tokens * channels), WIDEST)
+    together = min(power_of_two(heads), TILE // across)
+    old, new = ((batch, heads, x.shape[2] * channels) for x in (keys, k))
+    pieces = (cache.reshape(old).partition(1, together, None) for cache in (keys, values))
+    fresh = (x.reshape(new) for x in (k, v))
+    return append_lines(*pieces, *fresh, starts, BN=across, CHANNELS=channels)
 
 
 @tw.function
@@ -173,6 +220,8 @@ def append_kv(
     check_extents(caller, "starts", starts, (batch,))
     check_one_device(caller, keys=keys, starts=starts)
     width = power_of_two(channels)
+    if on_cpu(keys) and all(map(_has_lines, (keys, values, k, v))):
+        return giving(_append_lines(keys, values, k, v, starts), (keys, values))
     if k.shape[2] <= FEW:
         pieces = (cache.partition(1, 1, None, width) for cache in (keys, values))
         return giving(append_few(*pieces, k, v, starts), (keys, values))
