@@ -1,30 +1,33 @@
 """The cores of the process, shared between the kernels that run at the same time.
 
 Each stream runs one kernel at a time, on at least one thread; helping threads are granted as long
-as cores are left. A BLAS with threads of its own splits a product evenly and waits for the slowest
-part, so on a machine whose cores are busy otherwise it is slower than one thread: `are_free` tells.
+as cores are left, by this process and by others. A thread without a core of its own would only be
+waited for. The same holds for a BLAS with threads of its own, which splits a product evenly and
+waits for the slowest part: `are_free` tells whether it has all cores.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from time import monotonic
 
 from tilewright.runtime.devices.process import ForkedLock, in_children, usable_cores
 
-__all__ = ["CORES", "Cores"]
+__all__ = ["CORES", "Cores", "busy_seconds"]
 
-_SECONDS = 1.0  # for which a load average is trusted
+_STATISTICS = Path("/proc/stat")  # of Linux; elsewhere other processes are not seen
+_SECONDS = 0.25  # between two looks at other processes
 
 
 class Cores:
-    """Threads that run blocks, and the load of the machine."""
+    """The threads of this process that run blocks, and the cores that other processes use."""
 
     def __init__(self) -> None:
         self._lock = ForkedLock()
         self._taken = 0
-        self._load = 0.0
-        self._is_stale_after = 0.0
+        self._others = 0.0
+        self._seen = (0.0, 0.0)  # time of the last look, and seconds of others until then
         in_children(self._begin)
 
     def _begin(self) -> None:
@@ -33,7 +36,7 @@ class Cores:
     def take(self, wanted: int) -> int:
         """Return the number of threads granted, at least one; `give_back` ends their use."""
         with self._lock:
-            granted = max(1, min(wanted, usable_cores() - self._taken))
+            granted = max(1, min(wanted, self._left() - self._taken))
             self._taken += granted
             return granted
 
@@ -43,16 +46,36 @@ class Cores:
             self._taken = max(self._taken - granted, 0)
 
     def are_free(self) -> bool:
-        """Whether no other kernel runs, and the machine has been idle otherwise."""
-        return self._taken <= 1 and self._recent_load() <= usable_cores() / 2
+        """Whether no other kernel and no other process uses a core."""
+        with self._lock:
+            return self._taken <= 1 and self._left() == usable_cores()
 
-    def _recent_load(self) -> float:
-        """Return the tasks that have wanted a core in the last minute, on average."""
+    def _left(self) -> int:
+        """Return the number of cores that other processes leave, rounded."""
         now = monotonic()
-        if now > self._is_stale_after:
-            self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-            self._is_stale_after = now + _SECONDS
-        return self._load
+        then, before = self._seen
+        if now - then > _SECONDS:
+            cpu = os.times()
+            seconds = busy_seconds() - cpu.user - cpu.system
+            self._others = max(seconds - before, 0.0) / (now - then) if then else 0.0
+            self._seen = (now, seconds)
+        return usable_cores() - round(self._others)
+
+
+def busy_seconds(statistics: Path = _STATISTICS) -> float:
+    """Return the seconds for which the cores of this process have been busy, with any process."""
+    try:
+        lines = statistics.read_text().splitlines()
+        usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+        ticks = os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError):
+        return 0.0
+    busy = 0
+    for name, *counts in (line.split() for line in lines if line):
+        if name in usable:
+            user, nice, system, _idle, _waiting, *interrupts = map(int, counts[:7])
+            busy += user + nice + system + sum(interrupts)
+    return busy / ticks
 
 
 # The cores of this process.
