@@ -34,6 +34,8 @@ __all__ = [
     "unsigned_minimum",
 ]
 
+_FEW_BINS = 1 << 12
+
 Array = np.ndarray[Any, Any]
 Combine = Callable[..., Any]
 
@@ -162,9 +164,21 @@ def accumulate(
     function: np.ufunc,
     argument: Array,
 ) -> None:
-    """Do as `combine`, without the old elements."""
+    """Do as `combine`, without the old elements; the argument may be one number for all."""
+    counts = not argument.shape and function is np.add and argument.dtype.kind == "i"
     for window in list(_windows(space, site, element, places, mask, writes=True)):
-        function.at(window.elements, window.positions, window.of(argument))
+        if counts and _are_dense(window.positions):
+            first = window.positions.min()
+            found = np.bincount(window.positions - first).astype(argument.dtype)
+            window.elements[first : first + found.size] += found * argument
+        else:
+            each = window.of(np.broadcast_to(argument, places.shape))
+            function.at(window.elements, window.positions, each)
+
+
+def _are_dense(positions: Array) -> bool:
+    """Whether counting positions takes no more room than the positions themselves."""
+    return bool(np.ptp(positions) < max(positions.size, _FEW_BINS))
 
 
 # --- atomic modes ----------------------------------------------------------------------------
@@ -250,6 +264,7 @@ def _one_window(
     checked element by element.
     """
     chosen = None if mask is None else np.asarray(mask)
+    chosen = None if chosen is not None and chosen.all() else chosen
     flat = np.asarray(places).reshape(-1) if chosen is None else places[chosen]
     if not flat.size:
         return Window(chosen, _NOTHING, flat)

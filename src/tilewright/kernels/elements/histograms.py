@@ -131,7 +131,8 @@ def histogram(x: tw.Tensor, bins: int, *, out: tw.Tensor | None = None) -> tw.De
     config = element_config("histogram", line)
     part = config["PART"]
     grid = (line.shape[0], -(-line.shape[1] // part))
-    rows = max(min(MOST_ROWS, MOST_BINS // power_of_two(bins), power_of_two(grid[0] * grid[1])), 1)
+    most = 1 if on_cpu(x) else MOST_ROWS
+    rows = max(min(most, MOST_BINS // power_of_two(bins), power_of_two(grid[0] * grid[1])), 1)
     counts = tw.empty((rows, bins), i32, device=x.device) if rows > 1 else result.reshape(1, bins)
     run = config.applied_to(histogram_elements).grid(*grid)
     counted = tw.fill(counts, 0).then(lambda _: run(counts, line, ROWS=rows, PART=part))

@@ -24,6 +24,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import afresh
 from tilewright.kernels.cutting import are_exact, column_config, scan_config
+from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import ACC, FROM
 from tilewright.kernels.rows.reductions import SUM, reduce_rows, sum_dtype
 
@@ -41,14 +42,14 @@ def _behind(total: Any, _: Any, next_total: Any, next_before: Any) -> tuple[Any,
     return total + next_total, total + next_before
 
 
-def _running(part: Any, carry: Any, dtype: Any) -> Any:
+def _running(part: Any, carry: Any, dtype: Any, grouped: bool) -> Any:
     """Running sums along rows on top of `carry`, in the dtype of `carry`.
 
     The first scan runs within groups, each in one thread, the second over groups. Elements are
-    converted as groups, so they stay in the threads that loaded them.
+    converted as groups, so they stay in the threads that loaded them. A CPU has no such threads.
     """
     rows, columns = part.shape
-    if columns <= GROUP:
+    if columns <= GROUP or not grouped:
         return (tw.cumsum(part.astype(carry.dtype), axis=1) + carry).astype(dtype)
     groups = part.reshape(rows, columns // GROUP, GROUP)
     totals = tw.sum(afresh(groups).astype(carry.dtype), axis=2)
@@ -66,21 +67,22 @@ def scan_rows(
     *,
     PART: Const[int] = 1024,
     EXACT: Const[bool] = False,
+    GROUPED: Const[bool] = True,
 ) -> None:
     """`z[m, n] = x[m, 0] + … + x[m, n]`; `sums[m, s]` is the sum of the spans up to s.
 
-    EXACT: parts cover rows exactly.
+    EXACT: parts cover rows exactly. GROUPED: threads scan groups of elements.
     """
     i, s = z.index
     xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
     rows = i * BM + tw.arange(BM)
     carry = sums.gather(rows, s - 1).reshape(BM, 1)  # the first span reads index -1: zero
     if SPAN == PART:
-        parts.store(_running(xs[i, s], carry, z.dtype), 0, 0)
+        parts.store(_running(xs[i, s], carry, z.dtype, GROUPED), 0, 0)
     else:
         for j in range(parts.num_tiles(1)):
             part = xs[i, s * (SPAN // PART) + j]
-            parts.store(_running(part, carry, z.dtype), 0, j)
+            parts.store(_running(part, carry, z.dtype, GROUPED), 0, j)
             carry += tw.sum(part.astype(carry.dtype), axis=1, keepdims=True)
 
 
@@ -132,7 +134,8 @@ def _along_rows(z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[
 
     def scan(starts: tw.Tensor) -> tw.DeviceOp[Any]:
         pieces, exact = z.partition(height, part * span), are_exact(x, height, part)
-        return config.applied_to(scan_rows)(pieces, x, starts, PART=part, EXACT=exact)
+        how = {"PART": part, "EXACT": exact, "GROUPED": not on_cpu(x)}
+        return config.applied_to(scan_rows)(pieces, x, starts, **how)
 
     if spans == 1:
         return scan(sums)

@@ -137,15 +137,15 @@ def _store(em: Emitter, op: StorePtr) -> None:
 def _atomic_rmw(em: Emitter, op: AtomicRmw) -> None:
     combine = pointers.COMBINE[op.mode]
     if op.result not in em.plan.read and isinstance(combine, np.ufunc):
-        _atomic(em, op, pointers.accumulate, em.function(combine), op.arg)
+        _atomic(em, op, pointers.accumulate, em.function(combine), em.array(op.arg))
     else:
-        name = _atomic(em, op, pointers.combine, em.function(combine), op.arg)
+        name = _atomic(em, op, pointers.combine, em.function(combine), em.full(op.arg))
         _define_loaded(em, op.result, name)
 
 
 def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
     exchange = em.function(pointers.exchange_equal)
-    name = _atomic(em, op, pointers.combine, exchange, op.cmp, op.val)
+    name = _atomic(em, op, pointers.combine, exchange, em.full(op.cmp), em.full(op.val))
     if op.mask is not None:  # a masked element yields its comparand
         masked = em.call(np.where, em.full(op.mask), name, em.array(op.cmp))
         em.emit(f"{name} = {masked}")
@@ -153,12 +153,11 @@ def _atomic_cas(em: Emitter, op: AtomicCas) -> None:
 
 
 def _atomic(
-    em: Emitter, op: AtomicRmw | AtomicCas, through: Any, function: str, *arguments: Value
+    em: Emitter, op: AtomicRmw | AtomicCas, through: Any, function: str, *tiles: str
 ) -> str:
     """Emit a call under the lock; return the name of its result."""
     mask = "None" if op.mask is None else em.full(op.mask)
     element, places = em.constant(_pointee(op.pointers)), em.full(op.pointers)
-    tiles = [em.full(argument) for argument in arguments]
     name = em.fresh()
     em.emit(f"with {LOCK}:")
     with em.indented():
