@@ -27,6 +27,7 @@ __all__ = [
     "exchange",
     "exchange_equal",
     "load",
+    "load_one",
     "moved",
     "moved_nibbles",
     "store",
@@ -103,6 +104,19 @@ def load(
         else:
             window.put(tile, window.elements[window.positions])
     return tile
+
+
+def load_one(
+    space: AddressSpace, site: int, element: Element, place: int, mask: bool, padding: Any
+) -> Any:
+    """Return the element at one address, as `load` does, as a scalar."""
+    dtype = storage_dtype(element)
+    memory = space.holding(place, place + dtype.itemsize) if mask else None
+    if memory is None or dtype != element.numpy or is_nibble(element) or place % dtype.itemsize:
+        places, flags = np.array(place), np.array(mask, np.bool_)
+        return load(space, site, element, places, flags, padding)[()]
+    offset = place - memory.address
+    return memory.array[offset : offset + dtype.itemsize].view(dtype)[0]
 
 
 def store(

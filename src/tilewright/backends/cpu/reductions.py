@@ -48,10 +48,23 @@ def neighbours(ufunc: np.ufunc, source: Array) -> Array:
 
 
 def extremum(found: Array, body: Body, axis: int, source: Array) -> Array:
-    """Return NumPy's extremum; one that is zero or NaN is recomputed, as the body defines it."""
+    """Return NumPy's extremum; one that is NaN, or a zero of either sign, is recomputed.
+
+    The body decides between NaN and numbers, and between zeros of different signs.
+    """
     if np.count_nonzero(found) == found.size and not np.count_nonzero(found != found):
         return found
-    return tree(body, axis, source)[0]
+    if not np.shape(found):
+        return tree(body, axis, source)[0]
+    along = np.moveaxis(source, axis, 0)
+    is_zero = found == 0
+    zeros = along[:, is_zero]
+    is_open = found != found
+    if np.count_nonzero((zeros == 0) & np.signbit(zeros)):
+        is_open |= is_zero
+    if np.count_nonzero(is_open):
+        found[is_open] = tree(body, 0, along[:, is_open])[0]
+    return found
 
 
 def running(body: Body, axis: int, reverse: bool, *sources: Array) -> list[Array]:

@@ -89,8 +89,15 @@ def _load(em: Emitter, op: LoadPtr) -> None:
     if rows is not None:
         em.define(op.result, em.call(crossed.load, *rows, padding), tile_shape(op.result))
         return
+    element = em.constant(_pointee(op.source))
+    is_one = em.held[op.source].plain and (op.mask is None or em.held[op.mask].plain)
+    if is_one and not em.plan.watched:
+        flag = "True" if op.mask is None else em.plain(op.mask)
+        where = (em.space, em.site(op), element, em.plain(op.source))
+        _define_loaded(em, op.result, em.call(pointers.load_one, *where, flag, padding))
+        return
     mask = "None" if op.mask is None else em.full(op.mask)
-    element, places = em.constant(_pointee(op.source)), em.full(op.source)
+    places = em.full(op.source)
     text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
     _define_loaded(em, op.result, text)
     em.watch(op, em.call(spans, element, places, mask))
