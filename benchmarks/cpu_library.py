@@ -1,11 +1,11 @@
 """Every library function on the CPU device, beside its NumPy equivalent.
 
-Each of `--seeds` draws `--shapes` shapes for every function, with inputs of a quarter of `--elements`
-up to all of them: rows and columns vary widely, from few long rows to many short ones. A time
-includes a launch with `out=` and the wait for it; both sides take turns, and the figure of each is
-its best. Results are compared first. NumPy computes in f32 throughout, into an `out=` where it has
-one; narrower inputs are converted before and after. `--beside` keeps so many other processes busy
-meanwhile.
+Each of `--seeds` draws `--shapes` shapes for every function, with inputs of a quarter of
+`--elements` up to all of them: rows and columns vary widely, from few long rows to many short ones.
+A time includes a launch with `out=` and the wait for it; both sides take turns, and the figure of
+each is its best. Results are compared first. NumPy computes in f32 throughout, into an `out=` where
+it has one; narrower inputs are converted before and after. `--beside` keeps so many other processes
+busy meanwhile.
 """
 
 from __future__ import annotations
@@ -450,15 +450,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="functions whose names begin with one of these")
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
-    rows = []
+    rows, names = [], tuple(options.only.split(","))
     with ExitStack() as stack:
         for _ in range(options.beside):
             stack.enter_context(busy_process())
         stack.enter_context(tw.device("cpu"))
         for seed in options.seeds:
-            for case in cases(
-                seed, options.shapes, options.elements, tuple(options.only.split(","))
-            ):
+            for case in cases(seed, options.shapes, options.elements, names):
                 ours, plain = measured(case, options.rounds)
                 rows.append({"function": case.name, "what": case.what, "seed": seed,
                              "tilewright_s": ours, "numpy_s": plain,
