@@ -41,6 +41,8 @@ def test_cores_of_other_processes_are_left_to_them(four, used, left):
     assert all_.take(4) == left
     all_.give_back(left)
     assert all_.are_free() == (left == 4)
+    assert all_.take(4, is_long=True) == 4, "a long use competes for them"
+    all_.give_back(4)
     four["time"] += 2
     assert all_.take(4) == 4, "the others have ended"
 

@@ -1,9 +1,9 @@
 """The cores of the process, shared between the kernels that run at the same time.
 
 Each stream runs one kernel at a time, on at least one thread; helping threads are granted as long
-as cores are left, by this process and by others. A thread without a core of its own would only be
-waited for. The same holds for a BLAS with threads of its own, which splits a product evenly and
-waits for the slowest part: `are_free` tells whether it has all cores.
+as cores are left. A thread without a core of its own must be waited for: a short kernel leaves the
+cores of other processes to them, a long one competes for its share. A BLAS with threads of its own
+splits a product evenly and waits for the slowest part: `are_free` tells whether it has all cores.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ class Cores:
     def _begin(self) -> None:
         self._taken = 0  # a forked child has none of the threads
 
-    def take(self, wanted: int) -> int:
-        """Return the number of threads granted, at least one; `give_back` ends their use."""
+    def take(self, wanted: int, *, is_long: bool = False) -> int:
+        """Return the number of threads granted, at least one; `give_back` ends their use.
+
+        A long use also has the cores that other processes use.
+        """
         with self._lock:
-            granted = max(1, min(wanted, self._left() - self._taken))
+            cores = usable_cores() if is_long else self._left()
+            granted = max(1, min(wanted, cores - self._taken))
             self._taken += granted
             return granted
 

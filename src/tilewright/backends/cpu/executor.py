@@ -38,6 +38,7 @@ Grid = tuple[int, int, int]
 
 # A thread that joins takes a while to start, and on a busy machine to end.
 _SECONDS_WORTH_A_THREAD = 0.001
+_LONG_SECONDS = 0.02
 
 
 def compile_function(
@@ -129,7 +130,9 @@ class CpuKernel:
         blocks = prod(grid)
         if blocks == 0:
             return
-        workers = CORES.take(min(blocks, threads or self._worthwhile_threads(blocks)))
+        is_long = blocks * self._block_seconds > _LONG_SECONDS
+        wanted = min(blocks, threads or self._worthwhile_threads(blocks))
+        workers = CORES.take(wanted, is_long=is_long)
         try:
             given = min(blocks, threads) if threads else workers
             self._run(grid, arguments, memories, given, race_check, stop or Stop())

@@ -88,7 +88,8 @@ def _power_of_two(em: Emitter, op: Exp2) -> None:
 
 def _approximate(op_class: type[Op]) -> Callable[[Emitter, Any], None]:
     """Return a rule for an op whose approximation in f32 is NumPy's own function."""
-    exact, approximate = _declared(op_class), _function(op_class.meaning)
+    meaning: Any = op_class.meaning
+    exact, approximate = _declared(op_class), _function(meaning)
 
     def rule(em: Emitter, op: Any) -> None:
         fast = op.rounding_mode is Rounding.APPROX and tile_element(op.result) is Element.F32
