@@ -331,10 +331,22 @@ DRAWN = ("dropout", "rand", "randn")  # random numbers that differ from NumPy's
 # --- measuring -------------------------------------------------------------------------------
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+class Seconds(NamedTuple):
+    """Seconds by the clock, and by the processors that this process used."""
+
+    clock: float
+    processors: float
+
+
+def seconds(run: Callable[[], Any]) -> Seconds:
+    clock, processors = time.perf_counter(), time.process_time()
     run()
-    return time.perf_counter() - start
+    return Seconds(time.perf_counter() - clock, time.process_time() - processors)
+
+
+def best(all_: Sequence[Seconds]) -> Seconds:
+    """The least of either."""
+    return Seconds(*(max(min(each), 1e-7) for each in zip(*all_, strict=True)))
 
 
 def check(case: Case) -> None:
@@ -351,14 +363,14 @@ def check(case: Case) -> None:
         np.testing.assert_allclose(array, other, rtol=limit, atol=limit * 5, err_msg=case.name)
 
 
-def measured(case: Case, rounds: int) -> tuple[float, float]:
+def measured(case: Case, rounds: int) -> tuple[Seconds, Seconds]:
     """The best seconds of either side."""
     check(case)
     ours, plain = [], []
     for _ in range(rounds):
         ours.append(seconds(lambda: case.launch().sync()))
         plain.append(seconds(case.numpy))
-    return min(ours), min(plain)
+    return best(ours), best(plain)
 
 
 def cases(seed: int, shapes: int, elements: int, names: tuple[str, ...]) -> Iterator[Case]:
@@ -414,9 +426,13 @@ def report_of(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> Re
         f"A call with `out=` and the wait for it, beside NumPy in f32: {options.shapes} random"
         f" shapes for each of the seeds {options.seeds}, of {options.elements // 4} to"
         f" {options.elements} elements (attention: at most {HEADS}), beside {options.beside}"
-        " processes that keep a core busy each. The ratio is our time over NumPy's."
+        " processes that keep a core busy each. The ratio is our time over NumPy's, a geometric"
+        " mean of the calls; the last column is that of processor time, in which BLAS counts the"
+        " time that its threads wait."
     )
-    head = ("function", "calls", "ours, ms", "NumPy, ms", "ratio, geometric mean", "worst", "at")
+    head = (
+        "function", "calls", "ours, ms", "NumPy, ms", "ratio", "worst", "at", "of processors"
+    )  # fmt: skip
     table = Table("Functions, slowest first", head)
     report.table(table)
     for name, calls in by_function(rows).items():
@@ -425,8 +441,9 @@ def report_of(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> Re
         ours, plain = (
             1e3 * mean([row[key] for row in calls]) for key in ("tilewright_s", "numpy_s")
         )
+        processors = mean([row["times_processors"] for row in calls])
         table.add(name, str(len(calls)), f"{ours:.2f}", f"{plain:.2f}", f"{mean(ratios):.1f}",
-                  f"{max(ratios):.1f}", worst["what"])  # fmt: skip
+                  f"{max(ratios):.1f}", worst["what"], f"{processors:.1f}")  # fmt: skip
     for row in rows:
         report.figure("cpu_library", **row)
     ratios = [mean([row["times_numpy"] for row in calls]) for calls in by_function(rows).values()]
@@ -459,8 +476,10 @@ def main() -> None:
             for case in cases(seed, options.shapes, options.elements, names):
                 ours, plain = measured(case, options.rounds)
                 rows.append({"function": case.name, "what": case.what, "seed": seed,
-                             "tilewright_s": ours, "numpy_s": plain,
-                             "times_numpy": ours / plain})  # fmt: skip
+                             "tilewright_s": ours.clock, "numpy_s": plain.clock,
+                             "times_numpy": ours.clock / plain.clock,
+                             "times_processors": ours.processors / plain.processors,
+                             })  # fmt: skip
     data = report_of(rows, options).data
     print(Table(**data["tables"][0]).to_text())
     for target in data["targets"]:
