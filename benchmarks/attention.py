@@ -40,11 +40,15 @@ from tilewright.kernels import attention, decode_attention, decode_parts
 
 __all__ = [
     "CUDNN",
+    "FLASH",
+    "GUESS",
     "LIMIT",
     "OURS",
     "PEERS",
     "Problem",
     "Shape",
+    "compare_problem",
+    "compile_shapes",
     "main",
     "peer",
     "target_name",
@@ -69,6 +73,15 @@ class Shape:
     length: int
     channels: int
     causal: bool = False
+    dtype: type[tw.DType] = tw.f16
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "dtype": self.dtype.label}
+
+    @property
+    def limit(self) -> float:
+        """The largest relative error: bf16 has 3 bits less than f16."""
+        return LIMIT if self.dtype is tw.f16 else 8 * LIMIT
 
     @property
     def flops(self) -> int:
@@ -96,10 +109,13 @@ class Problem:
         queries = (shape.batch, shape.heads, shape.queries, shape.channels)
         keys = (shape.batch, shape.key_heads, shape.length, shape.channels)
         self.sets = [
-            tuple(lab.random(*x, seed=3 * n + m) for m, x in enumerate((queries, keys, keys)))
+            tuple(
+                lab.random(*x, dtype=shape.dtype, seed=3 * n + m)
+                for m, x in enumerate((queries, keys, keys))
+            )
             for n in range(sets)
         ]
-        self.out = lab.empty(*queries)
+        self.out = lab.empty(*queries, dtype=shape.dtype)
 
     def ours(self) -> list[Callable[[], tw.DeviceOp[Any]]]:
         return [
@@ -169,13 +185,13 @@ def peer(problem: Problem, name: str, backend: str, count: int) -> Candidate:
         replays.append(problem.lab.captured(problem.theirs(backend, made), count))
         return problem.error(run, made[0])
 
-    return Candidate(name, run, check, LIMIT)
+    return Candidate(name, run, check, problem.shape.limit)
 
 
-def _compared(
-    lab: Lab, problem: Problem, ours: list[Any], seconds: float
+def compare_problem(
+    lab: Lab, problem: Problem, ours: list[Any], seconds: float, **effort: Any
 ) -> tuple[Comparison, int]:
-    """All candidates in graphs of as many runs."""
+    """All candidates in graphs of as many runs, each about `seconds` long."""
     sets = len(problem.sets)
     count = 1 if lab.is_quick else sets * max(1, math.ceil(SHOWN / seconds / sets))
     peers = PEERS if lab.has_gpu else {}
@@ -183,14 +199,14 @@ def _compared(
     graph = graph_of(ours, count)
     out = lab.as_torch(problem.out) if lab.has_gpu else None
     check = (lambda: problem.error(graph.launch, out)) if lab.has_gpu else None
-    candidates.append(Candidate(OURS, graph.launch, check, LIMIT))
-    found = compare(candidates, timer=lab.timer(repetitions=7, rounds=4))
+    candidates.append(Candidate(OURS, graph.launch, check, problem.shape.limit))
+    found = compare(candidates, timer=lab.timer(**{"repetitions": 7, "rounds": 4, **effort}))
     for name, reason in found.failures.items():
         print(f"{name}: {reason}", flush=True)
     return found, count
 
 
-def _compile(lab: Lab, shapes: list[Shape]) -> None:
+def compile_shapes(lab: Lab, shapes: list[Shape]) -> None:
     """Compile all kernels in parallel; a compilation takes longer than a measurement."""
     if not lab.has_gpu:
         return
@@ -198,7 +214,7 @@ def _compile(lab: Lab, shapes: list[Shape]) -> None:
 
     def compile_one(shape: Shape) -> None:
         q, k = (
-            tw.meta((shape.batch, heads, places, shape.channels), tw.f16, target=target)
+            tw.meta((shape.batch, heads, places, shape.channels), shape.dtype, target=target)
             for heads, places in ((shape.heads, shape.queries), (shape.key_heads, shape.length))
         )
         if shape.queries == 1:
@@ -219,7 +235,7 @@ def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]
     speeds = []
     for shape in shapes:
         problem = Problem(lab, shape)
-        found, count = _compared(lab, problem, problem.ours(), shape.flops / GUESS)
+        found, count = compare_problem(lab, problem, problem.ours(), shape.flops / GUESS)
         rates = {
             name: shape.flops * count / found.seconds(name) / 1e12
             for name in (CUDNN, FLASH, OURS) if name in found
@@ -231,7 +247,7 @@ def _rows(lab: Lab, report: Report, part: str, table: Table, shapes: list[Shape]
             kind, str(shape.channels), str(shape.length), heads, *shown,
             f"{found.speed(OURS):.3f}", f"{found.noise:.1%}",
         )  # fmt: skip
-        report.figure(part, shape=vars(shape), count=count, rates=rates, **found.to_json())
+        report.figure(part, shape=shape.to_json(), count=count, rates=rates, **found.to_json())
         speeds.append(found.speed(OURS))
     print(table.to_text(), flush=True)
     return speeds
@@ -247,7 +263,7 @@ def prefill(lab: Lab, report: Report, *, causal: bool) -> None:
         channels: [Shape(max(lengths) // n, heads, heads, n, n, channels, causal) for n in lengths]
         for channels, heads in ((128, 16), (64, 32))
     }
-    _compile(lab, [shape for shapes in shapes_of.values() for shape in shapes])
+    compile_shapes(lab, [shape for shapes in shapes_of.values() for shape in shapes])
     for channels, shapes in shapes_of.items():
         table = Table(f"TFLOP/s of {kind} attention, {channels} channels, f16", COLUMNS)
         speeds = _rows(lab, report, "prefill", table, shapes)
@@ -280,7 +296,7 @@ def grouped(lab: Lab, report: Report) -> None:
         Shape(max(lengths) // n, 32, 8, n, n, 128, causal)
         for causal in (False, True) for n in lengths
     ]  # fmt: skip
-    _compile(lab, shapes)
+    compile_shapes(lab, shapes)
     table = Table("TFLOP/s of attention with four query heads to a key head, f16", COLUMNS)
     _rows(lab, report, "grouped", table, shapes)
 
@@ -307,10 +323,10 @@ def decode(lab: Lab, report: Report) -> None:
         Shape(batch, heads, key_heads, 1, length, 128)
         for batch, heads, key_heads, length in ([(2, 4, 2, 100)] if lab.is_quick else problems)
     ]
-    _compile(lab, shapes)
+    compile_shapes(lab, shapes)
     for shape in shapes:
         problem = Problem(lab, shape)
-        found, count = _compared(lab, problem, problem.decoding(), shape.nbytes / 4e12)
+        found, count = compare_problem(lab, problem, problem.decoding(), shape.nbytes / 4e12)
         rates = {
             name: shape.nbytes * count / found.seconds(name) / 1e12
             for name in (CUDNN, FLASH, OURS) if name in found
@@ -321,7 +337,7 @@ def decode(lab: Lab, report: Report) -> None:
             str(shape.batch), f"{shape.heads}/{shape.key_heads}", str(shape.length), *shown,
             f"{found.speed(OURS):.3f}", flash, f"{found.noise:.1%}",
         )  # fmt: skip
-        report.figure("decode", shape=vars(shape), count=count, rates=rates, **found.to_json())
+        report.figure("decode", shape=shape.to_json(), count=count, rates=rates, **found.to_json())
     print(table.to_text(), flush=True)
 
 
