@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         attend_split,
         decode_attention,
         decode_parts,
-        merge_splits,
     )
     from tilewright.kernels.heads.kv_cache import (
         append_dealt,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
         rope_pairs_at_starts,
         rope_pairs_in_step,
     )
+    from tilewright.kernels.heads.splitting import attention_splits, merge_splits
     from tilewright.kernels.heads.varlen import varlen_attention, varlen_attention_tiles
     from tilewright.kernels.rows.embeddings import embedding, embedding_gathered, embedding_rows
     from tilewright.kernels.rows.norm_gradients import (
@@ -125,6 +125,7 @@ __all__ = [
     "argmax_rows",
     "attend_split",
     "attention",
+    "attention_splits",
     "attention_tiles",
     "attention_tiles_with_lse",
     "attention_walk",
@@ -199,7 +200,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "heads.decode": "Parts attend_split decode_attention decode_parts merge_splits",
+    "heads.decode": "Parts attend_split decode_attention decode_parts",
     "rows.embeddings": "embedding embedding_gathered embedding_rows",
     "gemm.gemv": "gemv_kernel",
     "gemm.grouped": "grouped_matmul grouped_matmul_kernel",
@@ -229,6 +230,7 @@ _NAMES = {
         " softmax softmax_rows"
     ),
     "elements.transposes": "transpose transpose_tiles",
+    "heads.splitting": "attention_splits merge_splits",
     "heads.varlen": "varlen_attention varlen_attention_tiles",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

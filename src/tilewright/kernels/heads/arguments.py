@@ -30,6 +30,7 @@ __all__ = [
     "check_axes",
     "check_lse",
     "scale_of",
+    "width_of",
     "window_of",
 ]
 
@@ -54,7 +55,12 @@ class Heads:
     @property
     def width(self) -> int:
         """The extent of a tile of channels."""
-        return max(16, power_of_two(self.channels))
+        return width_of(self.channels)
+
+
+def width_of(channels: int) -> int:
+    """The extent of a tile of channels; the tensor cores need 16."""
+    return max(16, power_of_two(channels))
 
 
 def check_axes(

@@ -10,7 +10,7 @@ share it, and stores the weighted mean of the values with the log-sum-exp of the
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32, i32
@@ -23,7 +23,6 @@ from tilewright.kernels.arguments import (
     output,
     shown,
 )
-from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.heads.arguments import (
     Heads,
@@ -32,20 +31,17 @@ from tilewright.kernels.heads.arguments import (
     scale_of,
     window_of,
 )
+from tilewright.kernels.heads.channels import load_channels, scores_of
 from tilewright.kernels.heads.configs import choose_decode
 from tilewright.kernels.heads.online_softmax import (
-    LEAST,
-    LOWEST,
     add,
     fresh,
     log_of_sums,
     means,
 )
+from tilewright.kernels.heads.splitting import MOST_SPLITS, merge
 
-__all__ = ["Parts", "attend_split", "decode_attention", "decode_parts", "merge_splits"]
-
-
-MOST_SPLITS = 64  # splits that fit in one tile
+__all__ = ["Parts", "attend_split", "decode_attention", "decode_parts"]
 
 
 class BG(tw.Dim):
@@ -67,38 +63,21 @@ def attend_split(
     """
     tw.require(D <= BD and G <= BG)
     b, h, split, _, _ = parts.index
-    keys, values = k.partition(1, 1, BN, BD), v.partition(1, 1, BN, BD)
-    queries = q.partition(1, 1, BG, BD)[b, h, 0, 0].reshape(BG, BD)
+    keys = k.partition(1, 1, BN, BD)
+    queries = load_channels(q, (b, h, 0), BG, BD, 0)
     end = tw.minimum(lengths.partition(1)[b].item(), k.shape[2])
     begin = tw.maximum(end - window, 0)
     first, last = begin // BN, min(tw.cdiv(end, BN), keys.num_tiles(2))  # tiles
     stretch = tw.cdiv(last - first, tw.num_blocks(2))
-    rows = fresh(*queries.shape)
+    rows = fresh(queries)
     low = first + split * stretch
     for j in range(tw.maximum(low, 0), tw.minimum(low + stretch, last)):
-        scores = queries @ keys[b, h, j, 0].reshape(BN, BD).T  # [BG, BN]
+        scores = scores_of(queries, load_channels(k, (b, h, j), BN, BD, 0))  # [BG, BN]
         columns = j * BN + tw.arange(BN)
         scores = tw.where((columns >= begin) & (columns < end), scores, -math.inf)
-        rows = add(rows, scores, values[b, h, j, 0].reshape(BN, BD), scale)
-    parts.store(means(rows).reshape(1, 1, 1, BG, BD))
+        rows = add(rows, scores, load_channels(v, (b, h, j), BN, BD, 0), scale)
+    parts.store(means(rows).first.reshape(1, 1, 1, BG, BD))
     lses.store(log_of_sums(rows, scale).reshape(1, 1, 1, BG))
-
-
-@tw.kernel(deny_checks=True)
-def merge_splits(
-    z: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[G, Literal[1]], Cut[D, BD]],
-    parts: Ref[f32, B, K, S, G, D], lses: Ref[f32, B, K, S, G], *, BS: Const[int] = 8,
-) -> None:  # fmt: skip
-    """The mean of up to BS splits, each weighted by its log-sum-exp."""
-    tw.require(S <= BS)
-    b, h, g, d = z.index
-    logs = lses.partition(1, 1, BS, 1, padding=-math.inf)[b, h, 0, g].reshape(BS, 1)
-    highest = tw.maximum(tw.max(logs, axis=0, keepdims=True), LOWEST)
-    shares = tw.exp2((logs - highest) * LOG2_E)  # [BS, 1]
-    tiles = parts.partition(1, 1, BS, 1, BD)[b, h, 0, g, d].reshape(BS, BD)
-    total = tw.sum(tiles * shares, axis=0, keepdims=True)
-    weight = tw.maximum(tw.sum(shares, axis=0, keepdims=True), LEAST)
-    z.store((total / weight).astype(z.dtype).reshape(1, 1, 1, BD))
 
 
 # --- the launches ---------------------------------------------------------------------------------
@@ -159,7 +138,7 @@ def decode_attention(
         *numbers,
         BN=config["BN"],
     )
-    return giving(first.then(lambda _: _merged(_grouped(z, heads), between, heads)), z)
+    return giving(first.then(lambda _: merge(_grouped(z, heads), *between)), z)
 
 
 def _check(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> Heads:
@@ -192,8 +171,3 @@ def _checked_parts(caller: str, parts: Parts, heads: Heads, q: tw.Tensor) -> Par
     check_extents(caller, "parts.lses", parts.lses, shape)
     check_extents(caller, "parts.means", parts.means, (*shape, heads.channels))
     return parts
-
-
-def _merged(z: tw.Tensor, parts: Parts, heads: Heads) -> tw.DeviceOp[Any]:
-    splits = power_of_two(parts.lses.shape[2])
-    return merge_splits(z.partition(1, 1, 1, heads.width), *parts, BS=splits)

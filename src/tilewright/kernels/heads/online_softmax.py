@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import tilewright as tw
 from tilewright import Tile, f32
 from tilewright.kernels.arithmetic import LN_2
+from tilewright.kernels.heads.channels import Channels
 
 __all__ = [
     "LEAST",
@@ -38,7 +39,7 @@ class Rows(NamedTuple):
 
     highest: Tile[f32]  # [BM, 1]
     total: Tile[f32]  # [BM, 1]
-    mean: Tile[f32]  # [BM, D], before division by the total
+    mean: Channels  # of f32, before division by the total
 
 
 class Weights(NamedTuple):
@@ -48,10 +49,14 @@ class Weights(NamedTuple):
     fade: Tile[f32]  # [BM, 1]
 
 
-def fresh(count: int, width: int) -> Rows:
-    """Rows without scores."""
+def fresh(like: Channels) -> Rows:
+    """Rows without scores, for the queries `like`."""
+    count = like.first.shape[0]
     highest = tw.full((count, 1), LOWEST, f32)
-    return Rows(highest, tw.zeros((count, 1), f32), tw.zeros((count, width), f32))
+    mean = Channels(tw.zeros(like.first.shape, f32))
+    if like.rest is not None:
+        mean = Channels(mean.first, tw.zeros(like.rest.shape, f32))
+    return Rows(highest, tw.zeros((count, 1), f32), mean)
 
 
 def weigh(rows: Rows, scores: Tile[f32], scale: f32, dtype: type[tw.DType]) -> tuple[Weights, Rows]:
@@ -63,22 +68,28 @@ def weigh(rows: Rows, scores: Tile[f32], scale: f32, dtype: type[tw.DType]) -> t
     return Weights(powers.astype(dtype), fade), Rows(highest, total, rows.mean)
 
 
-def take(rows: Rows, weights: Weights, values: Tile[Any]) -> Rows:
-    """The rows with `values` [BN, D], the oldest values that were weighed and not yet added."""
-    mean = tw.mma(weights.powers, values, rows.mean * weights.fade)
+def take(rows: Rows, weights: Weights, values: Channels) -> Rows:
+    """The rows with BN `values`, the oldest that were weighed and not yet added."""
+    mean = Channels(tw.mma(weights.powers, values.first, rows.mean.first * weights.fade))
+    if rows.mean.rest is not None and values.rest is not None:
+        rest = tw.mma(weights.powers, values.rest, rows.mean.rest * weights.fade)
+        mean = Channels(mean.first, rest)
     return Rows(rows.highest, rows.total, mean)
 
 
-def add(rows: Rows, scores: Tile[f32], values: Tile[Any], scale: f32) -> Rows:
-    """The rows after `scores` [BM, BN], which weigh `values` [BN, D]."""
-    weights, rows = weigh(rows, scores, scale, values.dtype)
+def add(rows: Rows, scores: Tile[f32], values: Channels, scale: f32) -> Rows:
+    """The rows after `scores` [BM, BN], which weigh BN `values`."""
+    weights, rows = weigh(rows, scores, scale, values.first.dtype)
     return take(rows, weights, values)
 
 
-def means(rows: Rows) -> Tile[f32]:
-    """The weighted means of the values, [BM, D]."""
+def means(rows: Rows) -> Channels:
+    """The weighted means of the values."""
     # One division for each row, not for each element.
-    return rows.mean * tw.divide(1.0, tw.maximum(rows.total, LEAST), rounding="approx")
+    share = tw.divide(1.0, tw.maximum(rows.total, LEAST), rounding="approx")
+    if rows.mean.rest is None:
+        return Channels(rows.mean.first * share)
+    return Channels(rows.mean.first * share, rows.mean.rest * share)
 
 
 def log_of_sums(rows: Rows, scale: f32) -> Tile[f32]:

@@ -19,9 +19,10 @@ from tilewright.kernels.heads.arguments import (
     scale_of,
     window_of,
 )
+from tilewright.kernels.heads.attending import Cache, Sight, attend
+from tilewright.kernels.heads.channels import Channels
 from tilewright.kernels.heads.configs import choose_varlen
 from tilewright.kernels.heads.online_softmax import means
-from tilewright.kernels.heads.prefill import Sight, attend
 
 __all__ = ["varlen_attention", "varlen_attention_tiles"]
 
@@ -43,9 +44,10 @@ def varlen_attention_tiles(
     # The last query has the position of the last key.
     first = high - z.segment[1] + z.rows[0]
     sight = Sight(CAUSAL, WINDOWED, packed=True, even=False, window=window, low=low, high=high)
-    queries = q.load_like(z).reshape(BM, BD)
-    rows = attend(queries, k, v, (0, h // GROUP), first, sight, scale, BN)
-    z.store(means(rows).astype(z.dtype).reshape(BM, 1, BD))
+    queries = Channels(q.load_like(z).reshape(BM, BD))
+    cache = Cache(k, v, 0, h // GROUP, BN, BD, 0)
+    rows = attend(queries, cache, first, sight, scale)
+    z.store(means(rows).first.astype(z.dtype).reshape(BM, 1, BD))
 
 
 # --- the launch -----------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from tilewright.kernels.heads.configs import (
     choose_decode,
     choose_prefill,
 )
-from tilewright.kernels.heads.decode import attend_split, decode_attention, merge_splits
+from tilewright.kernels.heads.decode import attend_split, decode_attention
 from tilewright.kernels.heads.prefill import attention, attention_tiles, attention_walk
+from tilewright.kernels.heads.splitting import merge_splits
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
