@@ -11,20 +11,10 @@ import tilewright as tw
 from tilewright import bf16, f16, f32, i32, kernels
 from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.heads import arguments as attention_arguments
-from tilewright.kernels.heads.arguments import Heads
-from tilewright.kernels.heads.configs import choose_prefill
 from tilewright.kernels.reference import attention as reference
-from tilewright.tune import forcing
 
 EPSILON = {f16: 2.0**-11, bf16: 2.0**-8}
 ARRAYS = {f16: np.dtype(np.float16), bf16: np.dtype(ml_dtypes.bfloat16)}
-
-
-@pytest.fixture
-def unmeasured():
-    """What the rule of the library says, where no record does."""
-    with forcing("attention", None):
-        yield
 
 
 def random(seed, *shape, dtype=f16):
@@ -109,48 +99,6 @@ class TestAttention:
         z = tw.zeros(q.shape, f16).partition(1, 1, 16, 16)
         with pytest.raises(tw.LaunchError, match=re.escape("(L - S) % BN == 0")):
             kernels.attention_tiles(z, q, k, k, 1.0, 0, BN=32, CAUSAL=True, BEHIND=True)
-
-    @pytest.mark.parametrize(
-        ("queries", "causal", "windowed", "lags"),
-        [
-            (256, False, False, True),
-            (256, True, False, True),
-            (256, False, True, False),
-            (100, False, False, True),
-            (100, True, False, False),
-        ],
-    )
-    def test_what_a_gpu_is_given(self, queries, causal, windowed, lags, unmeasured):
-        """Values are a step behind where no tile of keys but the last is seen in part."""
-        heads = Heads(f16, "sm_90", 1, 2, 1, queries, 256, 128)
-        config = choose_prefill(heads, causal=causal, windowed=windowed)
-        assert bool(config.values.get("BEHIND")) == lags
-        q, k = (tw.meta((1, 2, rows, 128), f16, target="sm_90") for rows in (queries, 256))
-        window = 9 if windowed else None
-        kernels.attention(q, k, k, causal=causal, window=window).close()  # the launch agrees
-
-    @pytest.mark.parametrize(
-        ("heads", "queries", "causal", "stays"),
-        [
-            (32, 8192, True, True),
-            (8, 8192, True, False),  # some blocks would get twice as much to do
-            (32, 3000, True, False),
-            (32, 1024, False, True),
-            (32, 2048, False, False),  # starting a block shows no more
-            (8, 65536, True, False),
-        ],
-    )
-    def test_blocks_stay_where_that_pays(self, heads, queries, causal, stays, unmeasured):
-        shape = Heads(f16, "sm_90", 1, heads, 1, queries, queries, 128)
-        assert choose_prefill(shape, causal=causal)["WALK"] == stays
-
-    def test_longest_tiles_of_all_heads_first(self, unmeasured):
-        few, many = (Heads(f16, "sm_90", n, 32, 1, 8192, 8192, 64) for n in (2, 4))
-        assert choose_prefill(few, causal=True).values.get("ACROSS")
-        assert not choose_prefill(many, causal=True).values.get("ACROSS")
-        q = tw.meta((2, 32, 8192, 64), f16, target="sm_90")
-        lse = tw.meta((2, 32, 8192), f32, target="sm_90")
-        kernels.attention(q, q, q, causal=True, lse=lse).close()  # all outputs have one order
 
     def test_large_scores(self):
         q, k, v = (

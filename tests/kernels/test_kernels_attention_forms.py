@@ -1,4 +1,4 @@
-"""Every form of prefill attention on random shapes against float64, whatever the rule would choose."""
+"""Every form of attention on random shapes against float64, whatever the model would choose."""
 
 import math
 
@@ -79,3 +79,26 @@ def test_ranges_without_keys_weigh_nothing():
     wanted = (means * shares).sum(2) / np.maximum(shares.sum(2), 1e-30)
     np.testing.assert_allclose(z.numpy(), wanted, atol=2e-3)
     assert (z.numpy()[0, 1, 2] == 0).all()
+
+
+@pytest.mark.parametrize("splits", [1, 2, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_caches(seed, splits):
+    """Lengths outside the cache, windows, grouped heads, and any number of ranges."""
+    draw = np.random.default_rng(seed)
+    batch, key_heads = (int(n) for n in draw.integers(1, 4, 2))
+    group, length = int(draw.integers(1, 20)), int(draw.integers(1, 200))
+    channels = int(draw.choice([16, 40, 64, 80, 128]))
+    q = draw.standard_normal((batch, key_heads * group, channels)).astype(np.float16)
+    k, v = draw.standard_normal((2, batch, key_heads, length, channels)).astype(np.float16)
+    lengths = draw.integers(-3, length + 9, batch).astype(np.int32)
+    window = int(draw.integers(1, 60)) if draw.integers(2) else None
+    config = Config.of(BN=32, BLOCKS=splits * batch * key_heads)
+    with forcing("decode_attention", config), tw.race_check():
+        operands = map(tw.from_numpy, (q, k, v, lengths))
+        found = kernels.decode_attention(*operands, window=window).sync().numpy()
+    wanted = reference.decode_attention(q, k, v, lengths, window=window)
+    magnitude = reference.decode_attention(q, k, np.abs(v), lengths, window=window)
+    largest = np.abs(v.astype(np.float64)).max()
+    bound = reference.rounding_bound(magnitude, largest, length, 2.0**-11)
+    assert (np.abs(found.astype(np.float64) - wanted) <= bound).all()

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.heads.decode import (
         Parts,
         attend_split,
+        attend_whole,
         decode_attention,
         decode_parts,
     )
@@ -124,6 +125,7 @@ __all__ = [
     "argmax",
     "argmax_rows",
     "attend_split",
+    "attend_whole",
     "attention",
     "attention_splits",
     "attention_tiles",
@@ -200,7 +202,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "heads.decode": "Parts attend_split decode_attention decode_parts",
+    "heads.decode": "Parts attend_split attend_whole decode_attention decode_parts",
     "rows.embeddings": "embedding embedding_gathered embedding_rows",
     "gemm.gemv": "gemv_kernel",
     "gemm.grouped": "grouped_matmul grouped_matmul_kernel",

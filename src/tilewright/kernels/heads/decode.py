@@ -1,19 +1,18 @@
 """Decode attention: one query a sequence, with the keys split between blocks.
 
 Decode attention reads every key once and runs at the bandwidth of memory if the whole GPU reads.
-The keys of a head are split into ranges: each block processes one range for all query heads that
-share it, and stores the weighted mean of the values with the log-sum-exp of the scores;
-`merge_splits` combines the ranges. The length of each sequence is read on the device.
-`decode_attention` at the end chooses the split and launches.
+A block processes the keys of a head for all query heads that share it. Where there are fewer heads
+than blocks, each takes one range of the keys, and `merge_splits` combines the ranges. The length of
+each sequence is read on the device. `decode_attention` at the end chooses the split and launches.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
-from tilewright import Const, Cut, Mut, Ref, f32, i32
+from tilewright import Const, Cut, Mut, Ref, Tile, f32, i32
 from tilewright.dims import BD, B, D, G, K, L, S, T
 from tilewright.kernels.arguments import (
     check_extents,
@@ -23,6 +22,7 @@ from tilewright.kernels.arguments import (
     output,
     shown,
 )
+from tilewright.kernels.arithmetic import LN_2
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.heads.arguments import (
     Heads,
@@ -31,21 +31,78 @@ from tilewright.kernels.heads.arguments import (
     scale_of,
     window_of,
 )
-from tilewright.kernels.heads.channels import load_channels, scores_of
+from tilewright.kernels.heads.attending import Cache
+from tilewright.kernels.heads.channels import load_channels
 from tilewright.kernels.heads.configs import choose_decode
-from tilewright.kernels.heads.online_softmax import (
-    add,
-    fresh,
-    log_of_sums,
-    means,
-)
-from tilewright.kernels.heads.splitting import MOST_SPLITS, merge
+from tilewright.kernels.heads.online_softmax import LEAST, LOWEST
+from tilewright.kernels.heads.ranges import MOST_SPLITS
+from tilewright.kernels.heads.splitting import merge
 
-__all__ = ["Parts", "attend_split", "decode_attention", "decode_parts"]
+__all__ = ["Parts", "attend_split", "attend_whole", "decode_attention", "decode_parts"]
+
+LEAST_COLUMNS = 8  # of a product on the tensor cores
 
 
 class BG(tw.Dim):
     """Tile extent of `G`: all query heads that share a key head."""
+
+
+class Columns(NamedTuple):
+    """Running state of an online softmax, with a query in each column.
+
+    A product on the tensor cores has 64 rows or more, and as few as 8 columns: keys and channels
+    fill rows, a few query heads do not.
+    """
+
+    highest: Tile[f32]  # [1, BG]
+    total: Tile[f32]  # [1, BG]
+    mean: Tile[f32]  # [BD, BG], before division by the total
+
+
+class Cached(NamedTuple):
+    """The keys of one head that the query of its sequence sees, in tiles of BN."""
+
+    cache: Cache
+    begin: Any  # positions
+    end: Any
+    first: Any  # tiles
+    last: Any
+
+
+def _seen(cache: Cache, lengths: Ref[i32, B], window: Any) -> Cached:
+    """The last `window` keys; whatever `lengths` holds, they lie in the cache."""
+    BN = cache.BN
+    end = tw.minimum(lengths.partition(1)[cache.b].item(), cache.k.shape[2])
+    begin = tw.maximum(end - window, 0)
+    number = cache.k.partition(1, 1, BN, cache.BD).num_tiles(2)
+    return Cached(cache, begin, end, begin // BN, min(tw.cdiv(end, BN), number))
+
+
+def _attend(queries: Tile[Any], seen: Cached, low: Any, high: Any, scale: f32) -> Columns:
+    """Queries [BD, BG] against the tiles of keys from `low` to `high`."""
+    (BD, BG), cache = queries.shape, seen.cache
+    columns = Columns(
+        tw.full((1, BG), LOWEST, f32), tw.zeros((1, BG), f32), tw.zeros((BD, BG), f32)
+    )
+    for j in range(tw.maximum(low, 0), tw.minimum(high, seen.last)):
+        keys = load_channels(cache.k, (cache.b, cache.h, j), cache.BN, BD, 0).first
+        scores = keys @ queries  # [BN, BG]
+        places = (j * cache.BN + tw.arange(cache.BN))[:, None]
+        scores = tw.where((places >= seen.begin) & (places < seen.end), scores, -math.inf)
+        highest = tw.maximum(columns.highest, tw.max(scores, axis=0, keepdims=True))
+        powers = tw.exp2(tw.fma(scores, scale, -(highest * scale)), ftz=True)
+        fade = tw.exp2((columns.highest - highest) * scale, ftz=True)
+        total = columns.total * fade + tw.sum(powers, axis=0, keepdims=True)
+        values = load_channels(cache.v, (cache.b, cache.h, j), cache.BN, BD, 0).first
+        mean = tw.mma(values.T, powers.astype(values.dtype), columns.mean * fade)
+        columns = Columns(highest, total, mean)
+    return columns
+
+
+def _means(columns: Columns) -> Tile[f32]:
+    """The weighted means of the values, [BG, BD]."""
+    share = tw.divide(1.0, tw.maximum(columns.total, LEAST), rounding="approx")
+    return (columns.mean * share).T
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -63,21 +120,29 @@ def attend_split(
     """
     tw.require(D <= BD and G <= BG)
     b, h, split, _, _ = parts.index
-    keys = k.partition(1, 1, BN, BD)
-    queries = load_channels(q, (b, h, 0), BG, BD, 0)
-    end = tw.minimum(lengths.partition(1)[b].item(), k.shape[2])
-    begin = tw.maximum(end - window, 0)
-    first, last = begin // BN, min(tw.cdiv(end, BN), keys.num_tiles(2))  # tiles
-    stretch = tw.cdiv(last - first, tw.num_blocks(2))
-    rows = fresh(queries)
-    low = first + split * stretch
-    for j in range(tw.maximum(low, 0), tw.minimum(low + stretch, last)):
-        scores = scores_of(queries, load_channels(k, (b, h, j), BN, BD, 0))  # [BG, BN]
-        columns = j * BN + tw.arange(BN)
-        scores = tw.where((columns >= begin) & (columns < end), scores, -math.inf)
-        rows = add(rows, scores, load_channels(v, (b, h, j), BN, BD, 0), scale)
-    parts.store(means(rows).first.reshape(1, 1, 1, BG, BD))
-    lses.store(log_of_sums(rows, scale).reshape(1, 1, 1, BG))
+    seen = _seen(Cache(k, v, b, h, BN, BD, 0), lengths, window)
+    stretch = tw.cdiv(seen.last - seen.first, tw.num_blocks(2))
+    low = seen.first + split * stretch
+    queries = load_channels(q, (b, h, 0), BG, BD, 0).first.T
+    columns = _attend(queries, seen, low, low + stretch, scale)
+    parts.store(_means(columns).reshape(1, 1, 1, BG, BD))
+    logs = (columns.highest * scale + tw.log2(columns.total)) * LN_2
+    lses.store(logs.reshape(1, 1, 1, BG))
+
+
+@tw.kernel(deny_checks=True, starts_early=True)
+def attend_whole(
+    z: Mut[T, Cut[B, Literal[1]], Cut[K, Literal[1]], Cut[G, BG], Cut[D, BD]],
+    q: Ref[T, B, K, G, D], k: Ref[T, B, K, L, D], v: Ref[T, B, K, L, D],
+    lengths: Ref[i32, B], scale: f32, window: i32, *, BN: Const[int] = 64,
+) -> None:  # fmt: skip
+    """The query heads of one key head against all of the last `window` keys."""
+    tw.require(D <= BD and G <= BG)
+    b, h, _, _ = z.index
+    seen = _seen(Cache(k, v, b, h, BN, BD, 0), lengths, window)
+    queries = load_channels(q, (b, h, 0), BG, BD, 0).first.T
+    columns = _attend(queries, seen, seen.first, seen.last, scale)
+    z.store(_means(columns).astype(z.dtype).reshape(1, 1, BG, BD))
 
 
 # --- the launches ---------------------------------------------------------------------------------
@@ -94,10 +159,7 @@ def decode_parts(q: tw.Tensor, k: tw.Tensor) -> Parts:
     """Reusable memory for the partial results of `decode_attention` of these queries and keys."""
     q, k = (tw.from_dlpack(one) if hasattr(one, "__dlpack__") else one for one in (q, k))
     heads = _check("decode_parts", q, k, k)
-    config = choose_decode(heads)
-    most = min(-(-heads.length // config["BN"]), MOST_SPLITS)
-    pairs = heads.batch * heads.key_heads
-    splits = max(1, min(config["BLOCKS"] // max(pairs, 1), most))
+    splits = choose_decode(heads)["SPLITS"]
     shape = (heads.batch, heads.key_heads, splits, heads.group)
     return Parts(
         tw.empty((*shape, heads.channels), f32, device=q.device),
@@ -130,15 +192,18 @@ def decode_attention(
         return tw.value(z, device=z.device)
     between = decode_parts(q, k) if parts is None else _checked_parts(caller, parts, heads, q)
     config = choose_decode(heads)
-    rows = max(16, power_of_two(heads.group))  # least rows of a tensor-core tile
-    first = config.applied_to(attend_split)(
+    rows = max(LEAST_COLUMNS, power_of_two(heads.group))
+    operands = (_grouped(q, heads), k, v, lengths, *numbers)
+    grouped = _grouped(z, heads)
+    if between.lses.shape[2] == 1:
+        cut = grouped.partition(1, 1, rows, heads.width)
+        return giving(config.applied_to(attend_whole)(cut, *operands, BN=config["BN"]), z)
+    cuts = (
         between.means.partition(1, 1, 1, rows, heads.width),
         between.lses.partition(1, 1, 1, rows),
-        *(_grouped(q, heads), k, v, lengths),
-        *numbers,
-        BN=config["BN"],
     )
-    return giving(first.then(lambda _: merge(_grouped(z, heads), *between)), z)
+    first = config.applied_to(attend_split)(*cuts, *operands, BN=config["BN"])
+    return giving(first.then(lambda _: merge(grouped, *between)), z)
 
 
 def _check(caller: str, q: tw.Tensor, k: tw.Tensor, v: tw.Tensor) -> Heads:

@@ -150,7 +150,7 @@ def attention(
     heads = check_attention("attention", q, k, v)
     z = output("attention", out, q.shape, q.dtype, q)
     numbers = (scale_of("attention", scale, heads), window_of("attention", window))
-    config = choose_prefill(heads, causal=bool(causal), windowed=window is not None)
+    config = choose_prefill(heads, causal=bool(causal), window=window and int(window))
     constants = {
         "BN": config["BN"],
         "GROUP": heads.group,

@@ -19,9 +19,8 @@ from tilewright.kernels.heads.attending import Cache, Sight, attend
 from tilewright.kernels.heads.channels import load_channels
 from tilewright.kernels.heads.online_softmax import LEAST, LOWEST, log_of_sums, means
 
-__all__ = ["MOST_SPLITS", "attention_splits", "merge", "merge_splits"]
+__all__ = ["attention_splits", "merge", "merge_splits"]
 
-MOST_SPLITS = 64  # splits that fit in one tile
 MERGED = 4096  # elements of a tile of the merge
 
 
@@ -49,7 +48,7 @@ def attention_splits(
     lses.store(log_of_sums(rows, scale).reshape(1, 1, 1, BM))
 
 
-@tw.kernel(deny_checks=True)
+@tw.kernel(deny_checks=True, num_worker_warps=4, occupancy=4, allow_tma=False)
 def merge_splits(
     z: Mut[T, Cut[B, Literal[1]], Cut[H, Literal[1]], Cut[S, BM], Cut[D, BD]],
     parts: Ref[f32, B, H, P, S, D], lses: Ref[f32, B, H, P, S], *, SPLITS: Const[int] = 8,

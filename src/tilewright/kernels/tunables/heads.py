@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -9,16 +11,12 @@ import numpy as np
 import tilewright as tw
 from tilewright import f16
 from tilewright.kernels.heads.arguments import Heads
-from tilewright.kernels.heads.configs import (
-    ACROSS,
-    LAGGING,
-    SPLIT,
-    choose_decode,
-    choose_prefill,
-)
-from tilewright.kernels.heads.decode import attend_split, decode_attention
+from tilewright.kernels.heads.channels import rest_of
+from tilewright.kernels.heads.configs import choose_decode, choose_prefill
+from tilewright.kernels.heads.decode import attend_split, attend_whole, decode_attention
 from tilewright.kernels.heads.prefill import attention, attention_tiles, attention_walk
-from tilewright.kernels.heads.splitting import merge_splits
+from tilewright.kernels.heads.ranges import MOST_SPLITS
+from tilewright.kernels.heads.splitting import attention_splits, merge_splits
 from tilewright.kernels.reference import attention as reference
 from tilewright.kernels.tunables.signed_sums import checked_trial, spread
 from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
@@ -28,7 +26,7 @@ __all__ = ["ATTENTION", "DECODE"]
 TOKENS = 16384  # in all sequences together
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 HEADS = {64: 32, 128: 16}  # of a sequence, by channels
-NARROW = 64  # channels
+NARROW, WIDE = 64, 128  # channels
 KEY_HEADS = 8  # of a model whose query heads share keys
 # By query heads for each key head: key heads in all sequences, and positions of a cache.
 CACHES = {
@@ -38,10 +36,10 @@ CACHES = {
 }
 
 
-# Two blocks at a time, each a pair of CTAs that share the keys they read.
-PAIR = Config.of(BM=128, BN=128, WALK=False, num_ctas=2, occupancy=2, num_worker_warps=4)
+# Two blocks on a multiprocessor: one computes exponentials while the other uses the tensor cores.
+TWO = Config.of(BM=64, BN=128, WALK=False, BEHIND=True, occupancy=2, num_worker_warps=4)
 # One block with twice as many queries.
-LARGE = LAGGING.updated(BM=128, occupancy=1, num_worker_warps=8)
+LARGE = TWO.updated(BM=128, occupancy=1, num_worker_warps=8)
 
 
 def _attention_rule(key: Key, target: str) -> Config:
@@ -53,18 +51,22 @@ def _attention_rule(key: Key, target: str) -> Config:
 
 
 def _attention_space(key: Key) -> Space:
-    """The candidates of the library's heuristic, and twice as many queries at a time.
+    """Few blocks with large tiles and many with small ones, in every form.
 
-    The order of tiles matters under a mask alone. A block of narrow heads may have many queries and
-    leave room for another block; a block of wide heads would spill.
+    The order of tiles matters under a mask alone.
     """
     options = dict(key.options)
-    space = Space.around(LAGGING, BEHIND=(False,), WALK=(True,)) | Space.around(PAIR)
+    width = int(options["width"] or 0)
+    forms: dict[str, Any] = {"BEHIND": (False,), "WALK": (True,), "REST": (rest_of(width),)}
+    space = Space.around(LARGE, BN=(64,), **forms)
+    if width > WIDE:
+        return space | Space.around(TWO.updated(occupancy=1), **forms)
+    space |= Space.around(TWO, **forms) | Space.around(TWO.updated(BN=64, occupancy=3), **forms)
     if options["causal"]:
-        space |= Space.around(ACROSS, BEHIND=(True,)) | Space.around(LARGE, ACROSS=(True,))
-    if options["width"] == NARROW:
-        return space | Space.around(LARGE.updated(BEHIND=False, BN=64, occupancy=2))
-    return space | Space.around(LARGE.updated(BEHIND=False), WALK=(True,))
+        space |= Space.around(TWO.updated(ACROSS=True), BEHIND=(False,))
+    if width == NARROW:
+        space |= Space.around(TWO.updated(BN=64, occupancy=4), **forms)
+    return space
 
 
 def _attention_trial(key: Key, device: tw.Device) -> Trial:
@@ -105,12 +107,13 @@ def _decode_rule(key: Key, target: str) -> Config:
 
 
 def _decode_space(key: Key) -> Space:
-    """A tile of keys, and the number of blocks that share all keys."""
-    del key
-    axes = {"BLOCKS": (132, 528), "occupancy": (None, 4), "num_worker_warps": (4, 8)}
-    return Space.around(SPLIT, BN=(64, 256), **axes) | Space.around(
-        SPLIT.updated(BN=64, occupancy=4), BLOCKS=(528,)
-    )
+    """A tile of keys, and the number of ranges that share all keys."""
+    pairs, length = key.shape
+    most = max(1, min(-(-length // 64), MOST_SPLITS))
+    some = sorted({max(1, min(blocks // pairs, most)) for blocks in (1, 132, 264, 528)})
+    tiles = ((256, 1), (128, 2), (64, 4))
+    spaces = [Space(BN=(tile,), occupancy=(many,), SPLITS=tuple(some)) for tile, many in tiles]
+    return functools.reduce(operator.or_, spaces)
 
 
 def _decode_trial(key: Key, device: tw.Device) -> Trial:
@@ -140,7 +143,7 @@ def _decode_trial(key: Key, device: tw.Device) -> Trial:
 # Full and causal, for sequences of all lengths.
 ATTENTION = Tunable(
     name="attention",
-    kernels=(attention_tiles, attention_walk),
+    kernels=(attention_tiles, attention_walk, attention_splits, merge_splits),
     rule=_attention_rule,
     space=_attention_space,
     keys=tuple(
@@ -154,7 +157,7 @@ ATTENTION = Tunable(
 # One query a sequence, several sequences at once.
 DECODE = Tunable(
     name="decode_attention",
-    kernels=(attend_split, merge_splits),
+    kernels=(attend_split, attend_whole, merge_splits),
     rule=_decode_rule,
     space=_decode_space,
     keys=tuple(
