@@ -40,7 +40,7 @@ class Cache(NamedTuple):
     b: Any  # the sequence
     h: Any  # the head
     BN: int
-    BD: int
+    BD: Any  # the extent of a tile of channels
     REST: int
 
 

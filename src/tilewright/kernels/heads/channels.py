@@ -32,7 +32,7 @@ def rest_of(channels: int) -> int:
 
 
 def load_channels(
-    rows: Ref[Any, *tuple[Any, ...]], at: tuple[Any, Any, Any], count: int, BD: int, REST: int
+    rows: Ref[Any, *tuple[Any, ...]], at: tuple[Any, Any, Any], count: Any, BD: Any, REST: int
 ) -> Channels:
     """A tile of `count` rows of a tensor (sequence, head, position, channel)."""
     b, h, i = at

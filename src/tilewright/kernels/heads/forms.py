@@ -187,7 +187,8 @@ def _steps(form: Form, heads: Heads, mask: Mask) -> np.ndarray:
     if mask.window is not None:
         sides = 1 if mask.causal else 2
         end = np.minimum(end, sides * mask.window + BM + BN)
-    return np.maximum(-(-end // BN), 1)
+    steps: np.ndarray = np.maximum(-(-end // BN), 1)
+    return steps
 
 
 def _busiest(costs: np.ndarray, count: int, slots: int) -> float:
