@@ -19,6 +19,9 @@ __all__ = ["SMALL", "choose_decode", "choose_prefill", "choose_varlen"]
 MEASURED = "sm_90"  # the target of the models
 # Supported by every GPU.
 SMALL = Config.of(BM=64, BN=64, WALK=False)
+# Tensor cores whose operands lie in registers: more threads hold a smaller tile.
+IN_REGISTERS = Config.of(BM=64, BN=32, WALK=False, num_worker_warps=8)
+REGISTER_TARGETS = frozenset({"sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_120", "sm_121"})
 SMALL_SPLIT = Config.of(BN=64, BLOCKS=264)
 # Packed sequences: two blocks on a multiprocessor.
 PACKED = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
@@ -36,7 +39,8 @@ def choose_prefill(heads: Heads, *, causal: bool, window: int | None = None) -> 
     if heads.target == CPU:
         return large_tiles.scores(heads.queries, heads.length)
     if heads.target != MEASURED or not (heads.queries and heads.length):
-        return SMALL.updated(REST=rest_of(heads.channels))
+        small = IN_REGISTERS if heads.target in REGISTER_TARGETS else SMALL
+        return small.updated(REST=rest_of(heads.channels))
     return fastest(heads, mask)
 
 

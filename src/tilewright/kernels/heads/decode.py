@@ -23,7 +23,6 @@ from tilewright.kernels.arguments import (
     shown,
 )
 from tilewright.kernels.arithmetic import LN_2
-from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.heads.arguments import (
     Heads,
     check_attention,
@@ -35,12 +34,10 @@ from tilewright.kernels.heads.attending import Cache
 from tilewright.kernels.heads.channels import load_channels
 from tilewright.kernels.heads.configs import choose_decode
 from tilewright.kernels.heads.online_softmax import LEAST, LOWEST
-from tilewright.kernels.heads.ranges import MOST_SPLITS
+from tilewright.kernels.heads.ranges import MOST_SPLITS, columns_of
 from tilewright.kernels.heads.splitting import merge
 
 __all__ = ["Parts", "attend_split", "attend_whole", "decode_attention", "decode_parts"]
-
-LEAST_COLUMNS = 8  # of a product on the tensor cores
 
 
 class BG(tw.Dim):
@@ -192,7 +189,7 @@ def decode_attention(
         return tw.value(z, device=z.device)
     between = decode_parts(q, k) if parts is None else _checked_parts(caller, parts, heads, q)
     config = choose_decode(heads)
-    rows = max(LEAST_COLUMNS, power_of_two(heads.group))
+    rows = columns_of(heads.group)
     operands = (_grouped(q, heads), k, v, lengths, *numbers)
     grouped = _grouped(z, heads)
     if between.lses.shape[2] == 1:

@@ -18,7 +18,7 @@ from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.forms import MULTIPROCESSORS
 from tilewright.tune import Config
 
-__all__ = ["MOST_SPLITS", "fastest_ranges"]
+__all__ = ["MOST_SPLITS", "columns_of", "fastest_ranges"]
 
 MOST_SPLITS = 64  # ranges that fit in one tile
 LAUNCH, MERGE = 3.0, 2.5  # microseconds
@@ -29,8 +29,15 @@ TOGETHER = {1: math.inf, 2: 0.04e6, 3: 0.032e6, 4: 0.032e6}  # of the blocks on 
 # Elements of a tile of keys, and the blocks that fit on a multiprocessor.
 TILES = {32768: 1, 16384: 2, 8192: 4}
 SHORTEST, LONGEST = 64, 256  # keys of a tile
+MOST_SCORES = 4096  # elements of a tile of scores, which lies in registers
+THREADS, REGISTERS, OTHERS = 128, 256, 40  # of a block; registers of a thread, and beside tiles
 FEW_WAVES = 4
 UNCOVERED = 1.03  # time of blocks one after the other, whose starts nothing covers
+
+
+def columns_of(group: int) -> int:
+    """Columns of a tile of query heads that share a key head; the tensor cores need 8."""
+    return max(8, power_of_two(group))
 
 
 class Ranges(NamedTuple):
@@ -48,10 +55,13 @@ def fastest_ranges(heads: Heads) -> Config:
 
 
 def _candidates(heads: Heads) -> Iterator[Ranges]:
-    fitting = max(power_of_two(heads.length), SHORTEST)
-    tiles = {min(max(most // heads.width, SHORTEST), LONGEST, fitting) for most in TILES}
+    columns = columns_of(heads.group)
+    fitting = min(power_of_two(heads.length), MOST_SCORES // columns)
+    tiles = {max(min(most // heads.width, LONGEST, fitting), SHORTEST) for most in TILES}
     for tile in sorted(tiles, reverse=True):
         occupancy = next((n for most, n in TILES.items() if tile * heads.width >= most), 4)
+        needed = OTHERS + (heads.width + tile) * columns // THREADS
+        occupancy = max(1, min(occupancy, REGISTERS // needed))
         most = min(max(-(-heads.length // tile), 1), MOST_SPLITS)
         for splits in itertools.chain(range(1, min(most, 8) + 1), range(10, most + 1, 2)):
             yield Ranges(tile, occupancy, splits)
