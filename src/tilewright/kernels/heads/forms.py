@@ -19,7 +19,7 @@ from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
 from tilewright.tune import Config
 
-__all__ = ["MULTIPROCESSORS", "Mask", "fastest", "may_lag"]
+__all__ = ["FORMS", "MULTIPROCESSORS", "Form", "Mask", "fastest", "may_lag", "microseconds"]
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ SPLIT = {
 def fastest(heads: Heads, mask: Mask) -> Config:
     """The configuration that the model finds the fastest."""
     rest = rest_of(heads.channels)
-    best = min(_candidates(heads, mask, rest), key=lambda one: _microseconds(one, heads, mask))
+    best = min(_candidates(heads, mask, rest), key=lambda one: microseconds(one, heads, mask))
     return best.config(rest)
 
 
@@ -159,7 +159,7 @@ def _merge(heads: Heads, splits: int) -> float:
     return MERGE + 8 * rows * heads.channels * splits / BANDWIDTH if splits > 1 else 0.0
 
 
-def _microseconds(form: Form, heads: Heads, mask: Mask) -> float:
+def microseconds(form: Form, heads: Heads, mask: Mask) -> float:
     """The time of a form; ranges of keys are as many tiles with fewer steps."""
     costs = form.start + form.step * -(-_steps(form, heads, mask) // form.splits)
     count, slots = _tiles(form, heads) * form.splits, MULTIPROCESSORS * form.occupancy
