@@ -23,7 +23,7 @@ from tilewright.bench import Report, Table, graph_of
 from tilewright.kernels import attention
 from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
-from tilewright.kernels.heads.forms import FORMS, Form, Mask, may_lag, microseconds
+from tilewright.kernels.heads.forms import FORMS, PrefillForm, Mask, may_lag, microseconds
 from tilewright.tune import Config, forcing
 
 __all__ = ["main"]
@@ -63,7 +63,7 @@ def _measure(lab: Lab, report: Report, table: Table, channels: int) -> None:
     if lab.has_gpu:
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda one: _compile(lab, *one), forms))
-    times: dict[Form, dict[Shape, float]] = {}
+    times: dict[PrefillForm, dict[Shape, float]] = {}
     for shape in shapes:
         problem = Problem(lab, shape)
         for form in FORMS[channels]:
@@ -82,16 +82,16 @@ def _heads(shape: Shape) -> Heads:
     return Heads(shape.dtype, "sm_90", shape.batch, shape.heads, 1, *sizes)
 
 
-def _fits(shape: Shape, form: Form) -> bool:
+def _fits(shape: Shape, form: PrefillForm) -> bool:
     lags = not form.behind or may_lag(_heads(shape), form.BM, form.BN, Mask(shape.causal, None))
     return lags and (shape.causal or not form.across)
 
 
-def _config(form: Form, channels: int) -> Config:
+def _config(form: PrefillForm, channels: int) -> Config:
     return form.config(rest_of(channels))
 
 
-def _compile(lab: Lab, shape: Shape, form: Form) -> None:
+def _compile(lab: Lab, shape: Shape, form: PrefillForm) -> None:
     extents = (shape.batch, shape.heads, shape.length, shape.channels)
     one = tw.meta(extents, shape.dtype, target=lab.device.target)
     with forcing("attention", _config(form, shape.channels)):
@@ -100,7 +100,7 @@ def _compile(lab: Lab, shape: Shape, form: Form) -> None:
         operation.compile()
 
 
-def _seconds(lab: Lab, problem: Problem, form: Form) -> float:
+def _seconds(lab: Lab, problem: Problem, form: PrefillForm) -> float:
     count = 1 if lab.is_quick else max(1, math.ceil(LEAST / (problem.shape.flops / GUESS + 5e-6)))
     with forcing("attention", _config(form, problem.shape.channels)):
         graph = graph_of(problem.ours(), count)
@@ -109,7 +109,7 @@ def _seconds(lab: Lab, problem: Problem, form: Form) -> float:
     return min(timer.measure(*prepared).median for _ in range(3)) / count
 
 
-def _fitted(form: Form, times: dict[Shape, float]) -> tuple[float, float, float]:
+def _fitted(form: PrefillForm, times: dict[Shape, float]) -> tuple[float, float, float]:
     """The start and the step, and the worst relative error."""
 
     def errors(start: float, step: float) -> np.ndarray:

@@ -19,11 +19,11 @@ from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
 from tilewright.tune import Config
 
-__all__ = ["FORMS", "MULTIPROCESSORS", "Form", "Mask", "fastest", "may_lag", "microseconds"]
+__all__ = ["FORMS", "MULTIPROCESSORS", "PrefillForm", "Mask", "fastest", "may_lag", "microseconds"]
 
 T = TypeVar("T")
 
-MULTIPROCESSORS = 132
+MULTIPROCESSORS = 132  # of an H200
 LAUNCH = 3.0  # microseconds of a launch
 BANDWIDTH = 3.8e6  # bytes a microsecond
 MERGE = 3.0  # microseconds of a merge, beside its bytes
@@ -37,7 +37,7 @@ MOST_DEALT = 1 << 16  # tiles that are dealt to blocks one by one in the estimat
 MOST_ACROSS = 64  # key heads whose tiles run side by side and still hit the cache
 
 
-class Form(NamedTuple):
+class PrefillForm(NamedTuple):
     """Tiles of queries and keys, their schedule, and their times on an H200 in microseconds."""
 
     start: float  # of a tile of queries
@@ -66,16 +66,16 @@ class Mask(NamedTuple):
     window: int | None
 
 
-def _two(start: float, step: float, **more: bool) -> Form:
-    return Form(start, step, 64, 128, occupancy=2, warps=4, **more)
+def _two(start: float, step: float, **more: bool) -> PrefillForm:
+    return PrefillForm(start, step, 64, 128, occupancy=2, warps=4, **more)
 
 
-def _small(start: float, step: float, occupancy: int, **more: bool) -> Form:
-    return Form(start, step, 64, 64, occupancy, warps=4, **more)
+def _small(start: float, step: float, occupancy: int, **more: bool) -> PrefillForm:
+    return PrefillForm(start, step, 64, 64, occupancy, warps=4, **more)
 
 
-def _large(start: float, step: float, BN: int = 128, **more: bool) -> Form:
-    return Form(start, step, 128, BN, occupancy=1, warps=8, **more)
+def _large(start: float, step: float, BN: int = 128, **more: bool) -> PrefillForm:
+    return PrefillForm(start, step, 128, BN, occupancy=1, warps=8, **more)
 
 
 # By channels, up to the extent of their tiles.
@@ -103,14 +103,14 @@ FORMS = {
         _large(5.75, 3.14),
         _large(5.25, 3.27, walk=True),
         _large(3.75, 1.66, BN=64, behind=True, walk=True),
-        Form(3.75, 1.72, 64, 128, occupancy=1, warps=4, behind=True),
+        PrefillForm(3.75, 1.72, 64, 128, occupancy=1, warps=4, behind=True),
     ),
 }
 # Forms that split the keys.
 SPLIT = {
     64: _two(2.0, 1.2),
     128: _two(2.0, 1.9),
-    256: Form(4.0, 1.86, 64, 128, occupancy=1, warps=4),
+    256: PrefillForm(4.0, 1.86, 64, 128, occupancy=1, warps=4),
 }
 
 
@@ -128,7 +128,7 @@ def may_lag(heads: Heads, BM: int, BN: int, mask: Mask) -> bool:
     return not mask.causal or (BM <= BN and (heads.length - heads.queries) % BN == 0)
 
 
-def _candidates(heads: Heads, mask: Mask, rest: int) -> Iterator[Form]:
+def _candidates(heads: Heads, mask: Mask, rest: int) -> Iterator[PrefillForm]:
     extent = heads.width // 2 + rest if rest else heads.width
     few = mask.causal and heads.batch * heads.key_heads <= MOST_ACROSS
     for form in _up_to(FORMS, extent):
@@ -149,7 +149,7 @@ def _up_to(table: dict[int, T], extent: int) -> T:
     return next(found for most, found in table.items() if extent <= most)
 
 
-def _tiles(form: Form, heads: Heads) -> int:
+def _tiles(form: PrefillForm, heads: Heads) -> int:
     return heads.batch * heads.key_heads * heads.group * -(-heads.queries // form.BM)
 
 
@@ -159,7 +159,7 @@ def _merge(heads: Heads, splits: int) -> float:
     return MERGE + 8 * rows * heads.channels * splits / BANDWIDTH if splits > 1 else 0.0
 
 
-def microseconds(form: Form, heads: Heads, mask: Mask) -> float:
+def microseconds(form: PrefillForm, heads: Heads, mask: Mask) -> float:
     """The time of a form; ranges of keys are as many tiles with fewer steps."""
     costs = form.start + form.step * -(-_steps(form, heads, mask) // form.splits)
     count, slots = _tiles(form, heads) * form.splits, MULTIPROCESSORS * form.occupancy
@@ -177,7 +177,7 @@ def microseconds(form: Form, heads: Heads, mask: Mask) -> float:
     return LAUNCH + max(time, _bytes(heads) / BANDWIDTH) + _merge(heads, form.splits)
 
 
-def _steps(form: Form, heads: Heads, mask: Mask) -> np.ndarray:
+def _steps(form: PrefillForm, heads: Heads, mask: Mask) -> np.ndarray:
     """Tiles of keys that each tile of queries of a head sees."""
     BM, BN = form.BM, form.BN
     last = np.minimum(np.arange(BM, heads.queries + BM, BM), heads.queries)
