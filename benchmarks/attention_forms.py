@@ -23,7 +23,7 @@ from tilewright.bench import Report, Table, graph_of
 from tilewright.kernels import attention
 from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
-from tilewright.kernels.heads.forms import FORMS, PrefillForm, Mask, may_lag, microseconds
+from tilewright.kernels.heads.forms import FORMS, Mask, PrefillForm, may_lag, microseconds
 from tilewright.tune import Config, forcing
 
 __all__ = ["main"]

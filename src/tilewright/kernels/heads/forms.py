@@ -19,7 +19,7 @@ from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
 from tilewright.tune import Config
 
-__all__ = ["FORMS", "MULTIPROCESSORS", "PrefillForm", "Mask", "fastest", "may_lag", "microseconds"]
+__all__ = ["FORMS", "MULTIPROCESSORS", "Mask", "PrefillForm", "fastest", "may_lag", "microseconds"]
 
 T = TypeVar("T")
 
