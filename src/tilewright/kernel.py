@@ -20,7 +20,7 @@ from tilewright.errors import CompileError, InternalError, LaunchError
 from tilewright.frontend.signature.signature import Signature, read_signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction, capture
-from tilewright.jit.bind.grid import check_grid
+from tilewright.jit.bind.grid import check_grid, choose_grid_again
 from tilewright.jit.bind.inferred import with_inferred
 from tilewright.jit.bind.launch import bind_launch
 from tilewright.jit.bind.launch_warnings import ExtentTeller, warn_of_padding
@@ -143,6 +143,7 @@ class Kernel:
         require_watchable(binding.device.kind, self.__name__)
         specialization = specialize(binding)
         executable = self._executable(binding.device, specialization, chosen_placement())
+        choose_grid_again(binding, grid, executable.facts.hints)
         if not check_launch(executable.facts, binding):
             if self.options.deny_checks:
                 raise refuse_guarded(executable.facts, binding)

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir.attributes import TargetHints, Visibility
+from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints, Visibility
 from tilewright.ir.op import Block, Op, Value
 from tilewright.ir.types import FunctionType, TileType
 from tilewright.source import Location
@@ -45,6 +45,15 @@ class EntryHints:
         return (
             TargetHints.of(**given) if any(value is not None for value in given.values()) else None
         )
+
+    @staticmethod
+    def held_by(hints: TargetHints | None) -> EntryHints:
+        """Return the hints that an entry holds for every target."""
+        known = Dictionary() if hints is None else dict(hints.targets).get(EVERY_TARGET)
+        if known is None:
+            return EntryHints()
+        found = {field: known.get(row.name) for field, row in ENTRY_HINTS.items()}
+        return EntryHints(**{name: n for name, n in found.items() if isinstance(n, int)})
 
 
 @dataclass

@@ -14,12 +14,12 @@ from typing import Any
 from tilewright.errors import CompileError
 from tilewright.given import plain_number, shown
 from tilewright.ir.function import ENTRY_HINTS, EntryHints
+from tilewright.ir.targets import FIRST_WITH_CLUSTERS, has_clusters
 
 __all__ = ["HINTS", "Hints", "KernelHints", "starts_kernels_early"]
 
 _OPT_LEVELS = range(4)
 _TRUTHS = ("allow_tma", "starts_early")
-_FIRST_WITH_CLUSTERS = 90  # older targets have one CTA for each block, and no early start
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class KernelHints:
     def of(self, target: str) -> Hints:
         """The hints for one target."""
         found = replace(self.general, **dict(self.targets).get(target, Hints()).given())
-        return found if _has_clusters(target) else replace(found, num_ctas=None, starts_early=None)
+        return found if has_clusters(target) else replace(found, num_ctas=None, starts_early=None)
 
 
 def _by_target(hints: Any) -> dict[str, Hints]:
@@ -98,19 +98,14 @@ def _by_target(hints: Any) -> dict[str, Hints]:
             raise CompileError(f"hints are for a target such as 'sm_90', not for {shown(target)}")
         if not isinstance(advice, Hints):
             raise CompileError(f"the hints for {target} are a tw.Hints, not {shown(advice)}")
-        if (advice.num_ctas or 1) > 1 and not _has_clusters(target):
+        if (advice.num_ctas or 1) > 1 and not has_clusters(target):
             raise CompileError(
                 f"the hint `num_ctas` is {advice.num_ctas} for {target}, which has no clusters; "
-                f"they came with sm_{_FIRST_WITH_CLUSTERS}"
+                f"they came with sm_{FIRST_WITH_CLUSTERS}"
             )
     return dict(hints)
 
 
 def starts_kernels_early(target: str) -> bool:
     """Whether a target is a GPU on which a kernel may itself wait for the one before it."""
-    return target.startswith("sm_") and _has_clusters(target)
-
-
-def _has_clusters(target: str) -> bool:
-    number = target.removeprefix("sm_")
-    return not number.isdigit() or int(number) >= _FIRST_WITH_CLUSTERS
+    return target.startswith("sm_") and has_clusters(target)

@@ -127,7 +127,7 @@ def _numbering(
     emit: Integers, counts: tuple[Value, ...], op: Walk
 ) -> Callable[[Value], tuple[Value, ...]]:
     """The function from a tile number to its coordinates; emits the invariant parts here."""
-    if op.group[0] > 1 and len(counts) > 1:
+    if op.group is not None and op.group[0] > 1 and len(counts) > 1:
         return _Bands(emit, counts, op.group).place
     if op.order:
         return lambda number: _ordered(emit, number, counts, op.order)

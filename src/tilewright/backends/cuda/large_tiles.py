@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.backends.cuda.residency import REGISTER_BYTES, shared_memory_of
 from tilewright.bytecode import Encoded
 from tilewright.ir.op import Op
+from tilewright.ir.targets import REGISTER_BYTES, find_target
 from tilewright.ir.types import PtrType, TileType
 
 __all__ = ["LargeTile", "largest_tile"]
@@ -32,8 +32,8 @@ class LargeTile:
     def beside(self, target: str) -> str:
         """Describe the bytes of the tile and those of the target."""
         element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
-        shared = shared_memory_of(target)
-        more = "" if shared is None else f" and {shared:,} bytes of shared memory"
+        known = find_target(target)
+        more = "" if known is None else f" and {known.shared_memory:,} bytes of shared memory"
         return (
             f"the largest tile, {element} of shape {self.type.shape}, takes {self.nbytes:,} bytes; "
             f"a multiprocessor of {target} has {REGISTER_BYTES:,} bytes of registers{more}"

@@ -85,7 +85,8 @@ def _check_partner(
         reason = f"their tiles are {output.tile} and {partner.tile}"
         lo.reject(UnequalPartners, where, *names, reason, "cut both into tiles of one shape")
     if output.spec.group != partner.spec.group:
-        reason = f"they are walked in groups of {output.spec.group} and {partner.spec.group}"
+        groups = " and ".join(_group_text(each.spec.group) for each in (output, partner))
+        reason = f"they are walked in groups of {groups}"
         way_out = "launch both with the same `.persistent(group=…)`"
         lo.reject(UnequalPartners, where, *names, reason, way_out)
     if output.spec.order != partner.spec.order:
@@ -99,6 +100,10 @@ def _check_partner(
         counts = " == ".join(f"ceil({name}.shape[{axis}] / {extent})" for name in names)
         text = f"{counts}, since they share a walk"
         lo.builder.add(Require(condition=lo.builder.add(same).result, text=text))
+
+
+def _group_text(group: tuple[int, int] | None) -> str:
+    return "no given size" if group is None else str(group)
 
 
 def _ranges(

@@ -103,7 +103,8 @@ class TensorSpecialization:
     order: tuple[int, ...] = ()  # of an output: axes of the grid, `~axis` for one from its end
     is_prefix: bool = False  # of an output: there may be more pieces than blocks
     segments: TensorSpecialization | None = None  # of an output: offsets that cut its first axis
-    group: tuple[int, int] = (1, 1)  # of a persistent output, along its last two axes
+    # Of a persistent output, along its last two axes; None: the compiler chooses.
+    group: tuple[int, int] | None = (1, 1)
 
     @property
     def grid_axes(self) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ class Walk(Op, mnemonic="walk"):
     stops: tuple[Value, ...] = operands(default=())
     init_values: tuple[Value, ...] = operands(default=())
     ranged: tuple[int, ...] = attr(default=())
-    group: tuple[int, int] = attr(default=(1, 1))
+    group: tuple[int, int] | None = attr(default=(1, 1))  # None: left to `choose_hints`
     order: tuple[int, ...] = attr(default=())  # declared order of the axes
     outputs: tuple[str, ...] = attr()  # parameters that share the walk
     body: Block = region()

@@ -27,6 +27,7 @@ from tilewright.frontend.signature.signature import (
 )
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.given import shown
+from tilewright.ir.function import EntryHints
 from tilewright.jit.bind.environment import LaunchEnvironment
 from tilewright.jit.bind.inferred import INFERRED
 from tilewright.jit.bind.scalars import Unfit, constant_of, described, number_of
@@ -45,6 +46,7 @@ class Binding:
 
     signature: Signature
     hints: KernelHints = field(default_factory=KernelHints)
+    compiled_hints: EntryHints | None = None  # those of the compiled kernel, once it is known
     tensors: dict[str, Tensor] = field(default_factory=dict)
     partitions: dict[str, HostPartition] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -130,7 +132,7 @@ def _bind_mapped(binding: Binding, param: MappedParam, value: Any) -> None:
     if not isinstance(value, PersistentPartition):
         raise _unpartitioned(binding, param, value, ".persistent()")
     _bind_partition(binding, param, value.partition)
-    *others, _, columns = (1, *value.group)
+    *others, _, columns = (1, *(value.group or (1,)))
     if any(extent != 1 for extent in others) or (param.rank == 1 and columns != 1):
         raise binding.refused(
             param.name,

@@ -13,10 +13,11 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.given import as_ints, shown
+from tilewright.ir.function import EntryHints
 from tilewright.jit.bind.binding import Binding
 from tilewright.runtime.memory.partition import HostPartition
 
-__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "common_grid"]
+__all__ = ["MAX_BLOCKS", "check_grid", "choose_grid", "choose_grid_again", "common_grid"]
 
 # The device launches a one-dimensional grid, whose block numbers have 32 bits.
 MAX_BLOCKS = 2**31 - 1
@@ -56,6 +57,13 @@ def choose_grid(binding: Binding, given: Extents | None) -> None:
             _check_prefix(binding, name, part)
     _check_number(binding, exact)
     _check_walks(binding, exact)
+
+
+def choose_grid_again(binding: Binding, given: Extents | None, hints: EntryHints) -> None:
+    """Choose the grid by the hints of the compiled kernel: a walk has all blocks that fit."""
+    if binding.walked and hints != binding.compiled_hints:
+        binding.compiled_hints = hints
+        choose_grid(binding, given)
 
 
 def _check_number(binding: Binding, exact: Iterable[str]) -> None:
@@ -150,7 +158,7 @@ def _walking_blocks(binding: Binding) -> int:
 def _block_limit(binding: Binding) -> int:
     """The number of blocks that the call requests, by default as many as are resident at once."""
     given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
-    hints = binding.hints.of(binding.device.target)
+    hints = binding.compiled_hints or binding.hints.of(binding.device.target)
     limit = binding.device.backend.resident_blocks(hints.occupancy or 1, hints.num_ctas or 1)
     for number, (name, blocks) in enumerate(given.items()):
         if number and blocks != limit:

@@ -61,8 +61,10 @@ def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpecialization:
     )
 
 
-def _group(walked: PersistentPartition) -> tuple[int, int]:
-    """The group of a walk along the last two axes."""
+def _group(walked: PersistentPartition) -> tuple[int, int] | None:
+    """The group of a walk along the last two axes; None if the call gives none."""
+    if walked.group is None:
+        return None
     *_, rows, columns = (1, *walked.group)
     return rows, columns
 

@@ -19,6 +19,7 @@ from tilewright.frontend.signature.specialization import arguments_of, offsets_n
 from tilewright.frontend.source.capture import source_file
 from tilewright.ir import check_sites, launch_terms, types
 from tilewright.ir.arguments import Argument
+from tilewright.ir.function import EntryHints
 from tilewright.jit.cache.plain_data import Schema, TextContext, Unreadable, Unwritable
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 from tilewright.source import Location, SourceFile, Span
@@ -42,7 +43,7 @@ CLASSES: tuple[type, ...] = (
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
     check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
-    PaddedReduction, padding_facts.ReachBound,
+    PaddedReduction, padding_facts.ReachBound, EntryHints,
     Location, Span,
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ The module is separate from the compiler, which is loaded at the first call of a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.arguments import Argument
+from tilewright.ir.function import EntryHints
 from tilewright.jit.loader import bytecode
 from tilewright.passes.report_form import ReportForm
 
@@ -62,6 +63,7 @@ class LaunchFacts:
     padded: tuple[PaddedReduction, ...] = ()  # reductions whose value padding would change
     untied: tuple[tuple[str, str], ...] = ()  # untied parameters, each with the way out
     waits_for_grids: bool = False  # so its blocks may start before its dependencies have completed
+    hints: EntryHints = field(default_factory=EntryHints)  # the author's, and those chosen for it
 
     @property
     def may_fail(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tilewright.analysis.pressure import PRODUCTS
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
@@ -22,15 +23,16 @@ from tilewright.frontend.signature.specialization import (
     describe,
     record_argument,
 )
-from tilewright.ir.function import Function
+from tilewright.ir.function import EntryHints, Function
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
-from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
+from tilewright.ir.ops.reduction import MmaF, MmaI
 from tilewright.ir.rewrite import has_any, is_loop
 from tilewright.ir.verify.verifier import verify
 from tilewright.jit.bind.coverage import whole_outputs
 from tilewright.jit.bind.untied_extents import untied_extents
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.lang.hints import starts_kernels_early
+from tilewright.passes.choose_hints import choose_hints
 from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.pipeline import lower_to_tile_ir
 from tilewright.passes.place_checks import has_residual_checks
@@ -38,8 +40,6 @@ from tilewright.passes.report_form import ReportForm
 from tilewright.passes.wait_for_grids import waits_for_grids
 
 __all__ = ["compile_kernel"]
-
-_PRODUCTS = (MmaF, MmaFScaled, MmaI)
 
 
 def compile_kernel(request: Request) -> CompiledKernel:
@@ -69,7 +69,7 @@ def _compiled(request: Request) -> CompiledKernel:
     arguments = arguments_of(signature, specialization)
     if has_residual_checks(settled.function):
         arguments = (*arguments, record_argument())
-    hoisted = hoist_checks(settled.function)
+    hoisted = choose_hints(hoist_checks(settled.function), specialization.target)
     report = options.report or _cheapest_report(hoisted)
     early = _starts_early(hoisted, specialization)
     is_gpu = specialization.target.startswith("sm_")
@@ -88,6 +88,7 @@ def _compiled(request: Request) -> CompiledKernel:
         padded=padded_reductions(function, settled.flow),
         untied=untied_extents(function, request, settled.launch_checks),
         waits_for_grids=waits_for_grids(lowered.module),
+        hints=EntryHints.held_by(hoisted.hints),
     )
     return CompiledKernel(specialization, lowered.module, facts, settled.ledger, captures)
 
@@ -112,7 +113,7 @@ def _starts_early(function: Function, specialization: Specialization) -> bool:
     if not starts_kernels_early(specialization.target):
         return False
     wanted = specialization.hints.starts_early
-    return not has_any(function, _PRODUCTS) if wanted is None else wanted
+    return not has_any(function, PRODUCTS) if wanted is None else wanted
 
 
 def _cheapest_report(function: Function) -> ReportForm:

@@ -34,7 +34,6 @@ __all__ = ["cut_by_segments", "sample_specialization", "sampled_constants", "set
 VECTOR_TILE = 1024  # extent of a tile with one axis
 MATRIX_TILE = 128  # extent of a tile along each of the last two axes
 GIVEN_AXES = 3  # of a grid given by the call
-GROUP = (8, 1)  # tiles of a group of a persistent schedule
 
 
 def settable_names(signature: Signature) -> dict[str, type]:
@@ -141,7 +140,7 @@ def _tensor(
         extent_divisors=extent_divisors(extents, runs_along),
         stride_divisors=tuple(strides[: param.rank]),
         tile=() if isinstance(param, WholeParam) else _numbers(param.dims, constants),
-        group=GROUP if isinstance(param, MappedParam) and param.rank > 1 else (1, 1),
+        group=None if isinstance(param, MappedParam) else (1, 1),
     )
 
 

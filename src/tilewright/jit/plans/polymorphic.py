@@ -103,7 +103,7 @@ class PolymorphicPlan:
             found = common_grid([arguments[place] for _, place in self._cut])
             if found is not None:
                 return found, prod(found)
-        binding = Binding(self._signature, self._hints)
+        binding = Binding(self._signature, self._hints, self._plan.facts.hints)
         binding.tensors = dict(zip(self._plan.names, tensors, strict=True))
         for param, place in self._cut:
             cut: HostPartition | PersistentPartition = arguments[place]

@@ -107,7 +107,7 @@ class HostPartition:
         return self._tensor.device
 
     def persistent(
-        self, blocks: int | None = None, group: int | tuple[int, ...] = 1
+        self, blocks: int | None = None, group: int | tuple[int, ...] | None = None
     ) -> PersistentPartition:
         """Walk the tiles with at most `blocks` blocks.
 
@@ -116,12 +116,13 @@ class HostPartition:
 
         `group` is the shape of the super-tiles that are finished one after the other, (8, 1) say,
         so that neighbouring blocks share the tiles they read; one number stands for the last two
-        axes. A partition with an `order=` is walked in it; if that has the last tiles of an axis
-        first, blocks take tiles from both ends in turns, so that each gets long and short ones.
+        axes, and None leaves the choice to the compiler. A partition with an `order=` is walked in
+        it; if that has the last tiles of an axis first, blocks take tiles from both ends in turns,
+        so that each gets long and short ones.
         """
         rank = len(self.tile)
         entries = group
-        if not isinstance(entries, tuple):
+        if entries is not None and not isinstance(entries, tuple):
             entries = (*(1 for _ in range(rank - 2)), *(entries for _ in range(min(rank, 2))))
         return PersistentPartition(self, blocks, entries)
 
@@ -135,7 +136,7 @@ class PersistentPartition:
 
     partition: HostPartition
     max_blocks: int | None
-    group: tuple[int, ...]
+    group: tuple[int, ...] | None  # None: the compiler chooses it
 
     def __post_init__(self) -> None:
         cut, rank = self.partition, len(self.partition.tile)
@@ -147,6 +148,8 @@ class PersistentPartition:
         if self.max_blocks is not None:
             object.__setattr__(self, "max_blocks", check_positive("blocks", self.max_blocks))
         group = self.group
+        if group is None:
+            return
         if not isinstance(group, tuple):
             raise LaunchError(f"group={shown(group)} is no tuple with an extent for each axis")
         if len(group) != rank:
@@ -181,7 +184,8 @@ class PersistentPartition:
         return min(prod(self.grid), fitting if self.max_blocks is None else self.max_blocks)
 
     def __repr__(self) -> str:
-        return f"<{self.partition!r}, persistent, group {self.group}>"
+        group = "" if self.group is None else f", group {self.group}"
+        return f"<{self.partition!r}, persistent{group}>"
 
 
 class Cuttings:

@@ -289,7 +289,9 @@ class DeviceOp(NotItsResult, Awaitable[T]):
         return self.map(CutResult(check_tile(tile), order, prefix, segments))
 
     def persistent(
-        self: DeviceOp[HostPartition], blocks: int | None = None, group: int | tuple[int, ...] = 1
+        self: DeviceOp[HostPartition],
+        blocks: int | None = None,
+        group: int | tuple[int, ...] | None = None,
     ) -> DeviceOp[PersistentPartition]:
         """The result, a partition, walked as by `partition.persistent`."""
         return self.map(lambda cut: as_cut(cut).persistent(blocks, group))

@@ -1,0 +1,83 @@
+"""Targets: the facts about an architecture on which compilation and occupancy depend.
+
+The limits are those of the CUDA programming guide. No driver is queried, so the target may be a GPU
+of another machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = [
+    "FIRST_WITH_CLUSTERS",
+    "REGISTERS",
+    "REGISTER_BYTES",
+    "SYSTEM_SHARED",
+    "Accumulation",
+    "Target",
+    "find_target",
+    "has_clusters",
+]
+
+REGISTERS = 64 << 10  # of a multiprocessor, on all supported architectures
+REGISTER_BYTES = 4 * REGISTERS
+FIRST_WITH_CLUSTERS = 90  # older targets have one CTA for each block, and no early start
+SYSTEM_SHARED = 1 << 10  # bytes of shared memory that the system reserves for each block
+
+
+class Accumulation(Enum):
+    """Where the tensor cores of a target add up a product, and where they read its factors."""
+
+    WARP = "registers"  # each warp by itself, from registers (mma.sync)
+    WARP_GROUP = "registers of four warps"  # from shared memory (wgmma)
+    TENSOR_MEMORY = "tensor memory"  # from shared memory (tcgen05)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One architecture; sizes are those of a multiprocessor."""
+
+    name: str
+    shared_memory: int  # bytes
+    threads: int
+    accumulation: Accumulation
+
+    @property
+    def block_shared_memory(self) -> int:
+        """Bytes of shared memory of the largest block."""
+        return self.shared_memory - SYSTEM_SHARED
+
+    @property
+    def has_accelerator(self) -> bool:
+        """Whether the tensor memory accelerator (TMA) copies tiles to shared memory."""
+        return has_clusters(self.name)
+
+
+_TARGETS = {
+    name: Target(name, kilobytes << 10, threads, accumulation)
+    for name, kilobytes, threads, accumulation in (
+        ("sm_80", 164, 2048, Accumulation.WARP),
+        ("sm_86", 100, 1536, Accumulation.WARP),
+        ("sm_87", 164, 1536, Accumulation.WARP),
+        ("sm_88", 100, 1536, Accumulation.WARP),
+        ("sm_89", 100, 1536, Accumulation.WARP),
+        ("sm_90", 228, 2048, Accumulation.WARP_GROUP),
+        ("sm_100", 228, 2048, Accumulation.TENSOR_MEMORY),
+        ("sm_103", 228, 2048, Accumulation.TENSOR_MEMORY),
+        ("sm_110", 228, 1536, Accumulation.TENSOR_MEMORY),
+        ("sm_120", 100, 1536, Accumulation.WARP),
+        ("sm_121", 100, 1536, Accumulation.WARP),
+    )
+}
+
+
+def find_target(name: str) -> Target | None:
+    """Return the target of a name such as `sm_90`, or None for an unknown one."""
+    return _TARGETS.get(name)
+
+
+def has_clusters(name: str) -> bool:
+    """Whether several CTAs can work on one block; True for a name of no architecture."""
+    number = name.removeprefix("sm_")
+    return not number.isdigit() or int(number) >= FIRST_WITH_CLUSTERS

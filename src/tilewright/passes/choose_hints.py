@@ -1,0 +1,179 @@
+"""Chooses the hints that the author has left open, by the tiles that a kernel holds.
+
+    before (sm_90)                              after
+    entry @gemm() {                             entry @gemm() optimization_hints=<default =
+      %acc = mmaf … : tile<256x256xf32>             {num_cta_in_cga = 2,
+    }                                                num_worker_warps_per_cta = 8}> {
+
+The peak of the tiles in registers (`register_pressure`), shared by the threads, must leave room for
+everything else; beyond that the assembler spills, and a kernel runs at a fraction of its speed.
+More warps take smaller shares, then more CTAs do. A hint of the author's is kept, and the others
+follow it. The limits are fitted to the assembler (13.4): `tests/assembly` has the tiles that must
+not spill, and `benchmarks/own_kernel.py` compares the choice with the others on a GPU. Runs before
+`order_tokens`, which depends on the number of CTAs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.analysis.pressure import PRODUCTS, register_pressure, words_of
+from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
+from tilewright.ir.function import EntryHints, Function
+from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.internal import Walk
+from tilewright.ir.ops.memory import LoadPtr, LoadView
+from tilewright.ir.ops.reduction import MmaF, Reduce, Scan
+from tilewright.ir.rewrite import Rewriter, has_any, is_loop, with_parts
+from tilewright.ir.targets import Accumulation, Target, find_target, has_clusters
+from tilewright.ir.types import TileType
+
+__all__ = ["choose_hints"]
+
+_WARP = 32  # threads
+_FEW_WARPS, _MANY_WARPS = 4, 8
+_MOST_CTAS = 4
+# Words of tiles for each thread that leave enough of its 255 registers for the rest: in general,
+# and beside the factors of a product, where a warp multiplies from its own registers.
+_SHARE, _SHARE_OF_FACTORS = 160, 96
+_SMALL_SHARE = 64  # the same where two blocks divide the registers
+_TOGETHER = 2  # blocks
+_LEAST_STAGES = 3  # tiles of as many rounds are in shared memory at once
+_BAND = (8, 1)  # tiles
+_TENSOR_WORDS = 128 * 512  # of a multiprocessor's tensor memory
+_LOADS = (LoadView, LoadPtr)
+_SHORT_LATENCY = 2
+
+
+def choose_hints(function: Function, target: str) -> Function:
+    """Return the function with all hints for a target; unchanged for a target without facts."""
+    known = find_target(target)
+    if known is None:
+        return function
+    chosen = _entry_hints(function, known)
+    function = replace(function, hints=chosen.hints())
+    if not has_any(function, PRODUCTS):
+        return function
+    rules = {Walk: _group} if known.has_accelerator else {Walk: _group, LoadView: _shorten}
+    return Rewriter(rules).function(function) if has_any(function, rules) else function
+
+
+def _entry_hints(function: Function, target: Target) -> EntryHints:
+    given = EntryHints.held_by(function.hints)
+    products = [op for op in function.walk() if isinstance(op, PRODUCTS)]
+    if products and target.accumulation is Accumulation.TENSOR_MEMORY:
+        return _for_tensor_memory(given, products)
+    if (given.occupancy or 1) > 1:
+        return given  # the blocks of a multiprocessor share its registers, whatever their warps
+    if not products and not has_any(function, (Reduce, Scan)):
+        return given  # element by element: the assembler itself works on a part at a time
+    words = register_pressure(function).words + _second_sums(products, target)
+    share = _SHARE_OF_FACTORS if products and target.accumulation is Accumulation.WARP else _SHARE
+    warps = given.num_worker_warps
+    if warps is None and words > _FEW_WARPS * _WARP * share:
+        warps = _MANY_WARPS
+    ctas = given.num_ctas
+    if ctas is None and has_clusters(target.name) and _are_apart(function, products):
+        ctas = _fitting(words, (warps or _FEW_WARPS) * _WARP * _SHARE)
+    chosen = replace(given, num_worker_warps=warps, num_ctas=ctas)
+    if chosen == EntryHints() and products and _fit_together(function, words, target):
+        return EntryHints(occupancy=_TOGETHER)
+    return chosen
+
+
+def _fit_together(function: Function, words: int, target: Target) -> bool:
+    """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies."""
+    loops = [op for op in function.walk() if is_loop(op)]
+    bodies = [block.ops for op in loops for block in op.regions]
+    rounds = [
+        sum(4 * words_of(op.results[0]) for op in ops if isinstance(op, LoadView))
+        for ops in bodies
+        if any(isinstance(op, PRODUCTS) for op in ops)
+    ]
+    staged = _LEAST_STAGES * max(rounds, default=0)
+    return words <= _FEW_WARPS * _WARP * _SMALL_SHARE and (
+        staged <= target.block_shared_memory // _TOGETHER
+    )
+
+
+def _for_tensor_memory(given: EntryHints, products: list[Op]) -> EntryHints:
+    """The sums of two tiles of the output fit tensor memory: one is stored while one is summed."""
+    sums = max(words_of(op.results[0]) for op in products)
+    if given.num_ctas is not None:
+        return given
+    return replace(given, num_ctas=_fitting(sums, _TENSOR_WORDS // 2))
+
+
+def _fitting(words: int, room: int) -> int | None:
+    """The least number of CTAs with room for some words, if more than one is needed."""
+    ctas = 1
+    while words > room * ctas and ctas < _MOST_CTAS:
+        ctas *= 2
+    return ctas if ctas > 1 else None
+
+
+def _second_sums(products: list[Op], target: Target) -> int:
+    """Words of the sums that 8-bit floats take twice: short ones are added to exact ones."""
+    if target.accumulation is not Accumulation.WARP_GROUP:
+        return 0
+    exact = (op for op in products if isinstance(op, MmaF) and not op.fast_acc)
+    return max((words_of(op.result) for op in exact if _is_narrow(op.lhs)), default=0)
+
+
+def _is_narrow(factor: Value) -> bool:
+    kind = factor.type
+    return isinstance(kind, TileType) and getattr(kind.element, "bits", 0) <= 8
+
+
+def _are_apart(function: Function, products: list[Op]) -> bool:
+    """Whether all factors of products come from memory, and none from another product.
+
+    The CTAs of a block divide the rows or columns of a product, and would exchange such a factor.
+    """
+    makers = {value: op for op in function.walk() for value in op.results}
+    waiting = [factor for op in products for factor in op.operands[:2]]
+    seen: set[Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not words_of(value):
+            continue
+        seen.add(value)
+        maker = makers.get(value)
+        if maker is None or maker.regions or isinstance(maker, PRODUCTS):
+            return False  # carried by a loop, or computed by one, or a product itself
+        if not isinstance(maker, _LOADS):
+            waiting += maker.operands
+    return bool(products)
+
+
+# --- hints on single ops of a kernel with products ------------------------------------------------
+
+
+def _group(rewriter: Rewriter, op: Walk) -> None:
+    """Walk in bands of several rows: the blocks that run at once share rows and columns of tiles.
+
+    All walks get one group, since several walks of one output visit its tiles in one order.
+    """
+    regions = tuple(rewriter.block(region) for region in op.regions)
+    new = op.rebuilt(rewriter.values, regions)
+    if op.group is None and not op.order:
+        new = with_parts(new, group=_BAND)
+    rewriter.builder.add(new)
+    rewriter.replace(op, *new.results)
+
+
+def _shorten(rewriter: Rewriter, op: LoadView) -> None:
+    """Start a load without the accelerator few rounds ahead, each of which takes registers."""
+    if op.hints is not None and op.hints.named("latency"):
+        rewriter.keep(op)
+        return
+    new = with_parts(op.rebuilt(rewriter.values, ()), hints=_with_latency(op.hints))
+    rewriter.builder.add(new)
+    rewriter.replace(op, *new.results)
+
+
+def _with_latency(hints: TargetHints | None) -> TargetHints:
+    given = dict(() if hints is None else hints.targets)
+    known = dict(given.get(EVERY_TARGET, Dictionary()).items) | {"latency": _SHORT_LATENCY}
+    given[EVERY_TARGET] = Dictionary(tuple(sorted(known.items())))
+    return TargetHints(tuple(given.items()))
