@@ -13,8 +13,8 @@ from typing import Any
 
 from tilewright.errors import CompileError
 from tilewright.given import plain_number, shown
+from tilewright.ir.architectures import FIRST_WITH_CLUSTERS, has_clusters
 from tilewright.ir.function import ENTRY_HINTS, EntryHints
-from tilewright.ir.targets import FIRST_WITH_CLUSTERS, has_clusters
 
 __all__ = ["HINTS", "Hints", "KernelHints", "starts_kernels_early"]
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.analysis.pressure import PRODUCTS, register_pressure, words_of
+from tilewright.ir.architectures import Architecture, TensorCores, find_architecture, has_clusters
 from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
 from tilewright.ir.function import EntryHints, Function
 from tilewright.ir.op import Op, Value
@@ -25,7 +26,6 @@ from tilewright.ir.ops.internal import Walk
 from tilewright.ir.ops.memory import LoadPtr, LoadView
 from tilewright.ir.ops.reduction import MmaF, Reduce, Scan
 from tilewright.ir.rewrite import Rewriter, has_any, is_loop, with_parts
-from tilewright.ir.targets import Accumulation, Target, find_target, has_clusters
 from tilewright.ir.types import TileType
 
 __all__ = ["choose_hints"]
@@ -47,7 +47,7 @@ _SHORT_LATENCY = 2
 
 def choose_hints(function: Function, target: str) -> Function:
     """Return the function with all hints for a target; unchanged for a target without facts."""
-    known = find_target(target)
+    known = find_architecture(target)
     if known is None:
         return function
     chosen = _entry_hints(function, known)
@@ -58,17 +58,17 @@ def choose_hints(function: Function, target: str) -> Function:
     return Rewriter(rules).function(function) if has_any(function, rules) else function
 
 
-def _entry_hints(function: Function, target: Target) -> EntryHints:
+def _entry_hints(function: Function, target: Architecture) -> EntryHints:
     given = EntryHints.held_by(function.hints)
     products = [op for op in function.walk() if isinstance(op, PRODUCTS)]
-    if products and target.accumulation is Accumulation.TENSOR_MEMORY:
+    if products and target.tensor_cores is TensorCores.TENSOR_MEMORY:
         return _for_tensor_memory(given, products)
     if (given.occupancy or 1) > 1:
         return given  # the blocks of a multiprocessor share its registers, whatever their warps
     if not products and not has_any(function, (Reduce, Scan)):
         return given  # element by element: the assembler itself works on a part at a time
     words = register_pressure(function).words + _second_sums(products, target)
-    share = _SHARE_OF_FACTORS if products and target.accumulation is Accumulation.WARP else _SHARE
+    share = _SHARE_OF_FACTORS if products and target.tensor_cores is TensorCores.WARP else _SHARE
     warps = given.num_worker_warps
     if warps is None and words > _FEW_WARPS * _WARP * share:
         warps = _MANY_WARPS
@@ -81,7 +81,7 @@ def _entry_hints(function: Function, target: Target) -> EntryHints:
     return chosen
 
 
-def _fit_together(function: Function, words: int, target: Target) -> bool:
+def _fit_together(function: Function, words: int, target: Architecture) -> bool:
     """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies."""
     loops = [op for op in function.walk() if is_loop(op)]
     bodies = [block.ops for op in loops for block in op.regions]
@@ -112,9 +112,9 @@ def _fitting(words: int, room: int) -> int | None:
     return ctas if ctas > 1 else None
 
 
-def _second_sums(products: list[Op], target: Target) -> int:
+def _second_sums(products: list[Op], target: Architecture) -> int:
     """Words of the sums that 8-bit floats take twice: short ones are added to exact ones."""
-    if target.accumulation is not Accumulation.WARP_GROUP:
+    if target.tensor_cores is not TensorCores.WARP_GROUP:
         return 0
     exact = (op for op in products if isinstance(op, MmaF) and not op.fast_acc)
     return max((words_of(op.result) for op in exact if _is_narrow(op.lhs)), default=0)

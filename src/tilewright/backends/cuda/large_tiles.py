@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.bytecode import Encoded
+from tilewright.ir.architectures import REGISTER_BYTES, find_architecture
 from tilewright.ir.op import Op
-from tilewright.ir.targets import REGISTER_BYTES, find_target
 from tilewright.ir.types import PtrType, TileType
 
 __all__ = ["LargeTile", "largest_tile"]
@@ -32,7 +32,7 @@ class LargeTile:
     def beside(self, target: str) -> str:
         """Describe the bytes of the tile and those of the target."""
         element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
-        known = find_target(target)
+        known = find_architecture(target)
         more = "" if known is None else f" and {known.shared_memory:,} bytes of shared memory"
         return (
             f"the largest tile, {element} of shape {self.type.shape}, takes {self.nbytes:,} bytes; "

@@ -6,7 +6,7 @@ No driver is queried, so the target may be a GPU of another machine.
 from __future__ import annotations
 
 from tilewright.backends.cuda.cubin import Resources
-from tilewright.ir.targets import REGISTERS, SYSTEM_SHARED, find_target
+from tilewright.ir.architectures import REGISTERS, SYSTEM_SHARED, find_architecture
 
 __all__ = ["blocks_at_once"]
 
@@ -16,7 +16,7 @@ _WARP = 32  # granularity of the threads of a block
 
 def blocks_at_once(kernel: Resources, target: str) -> int | None:
     """Return the number of resident blocks, possibly 0, or None if it cannot be computed."""
-    has = find_target(target)
+    has = find_architecture(target)
     if has is None or not kernel.threads:
         return None
     threads = _rounded(kernel.threads, _WARP)

@@ -1,4 +1,4 @@
-"""Targets: the facts about an architecture on which compilation and occupancy depend.
+"""Architectures: the facts about a target on which compilation and occupancy depend.
 
 The limits are those of the CUDA programming guide. No driver is queried, so the target may be a GPU
 of another machine.
@@ -14,19 +14,19 @@ __all__ = [
     "REGISTERS",
     "REGISTER_BYTES",
     "SYSTEM_SHARED",
-    "Accumulation",
-    "Target",
-    "find_target",
+    "Architecture",
+    "TensorCores",
+    "find_architecture",
     "has_clusters",
 ]
 
 REGISTERS = 64 << 10  # of a multiprocessor, on all supported architectures
-REGISTER_BYTES = 4 * REGISTERS
+REGISTER_BYTES = 4 * REGISTERS  # of a multiprocessor: each register holds four
 FIRST_WITH_CLUSTERS = 90  # older targets have one CTA for each block, and no early start
 SYSTEM_SHARED = 1 << 10  # bytes of shared memory that the system reserves for each block
 
 
-class Accumulation(Enum):
+class TensorCores(Enum):
     """Where the tensor cores of a target add up a product, and where they read its factors."""
 
     WARP = "registers"  # each warp by itself, from registers (mma.sync)
@@ -35,13 +35,13 @@ class Accumulation(Enum):
 
 
 @dataclass(frozen=True)
-class Target:
+class Architecture:
     """One architecture; sizes are those of a multiprocessor."""
 
     name: str
     shared_memory: int  # bytes
     threads: int
-    accumulation: Accumulation
+    tensor_cores: TensorCores
 
     @property
     def block_shared_memory(self) -> int:
@@ -54,27 +54,26 @@ class Target:
         return has_clusters(self.name)
 
 
-_TARGETS = {
-    name: Target(name, kilobytes << 10, threads, accumulation)
-    for name, kilobytes, threads, accumulation in (
-        ("sm_80", 164, 2048, Accumulation.WARP),
-        ("sm_86", 100, 1536, Accumulation.WARP),
-        ("sm_87", 164, 1536, Accumulation.WARP),
-        ("sm_88", 100, 1536, Accumulation.WARP),
-        ("sm_89", 100, 1536, Accumulation.WARP),
-        ("sm_90", 228, 2048, Accumulation.WARP_GROUP),
-        ("sm_100", 228, 2048, Accumulation.TENSOR_MEMORY),
-        ("sm_103", 228, 2048, Accumulation.TENSOR_MEMORY),
-        ("sm_110", 228, 1536, Accumulation.TENSOR_MEMORY),
-        ("sm_120", 100, 1536, Accumulation.WARP),
-        ("sm_121", 100, 1536, Accumulation.WARP),
+_ARCHITECTURES = {
+    name: Architecture(name, kilobytes << 10, threads, tensor_cores)
+    for name, kilobytes, threads, tensor_cores in (
+        ("sm_80", 164, 2048, TensorCores.WARP),
+        ("sm_86", 100, 1536, TensorCores.WARP),
+        ("sm_87", 164, 1536, TensorCores.WARP),
+        ("sm_89", 100, 1536, TensorCores.WARP),
+        ("sm_90", 228, 2048, TensorCores.WARP_GROUP),
+        ("sm_100", 228, 2048, TensorCores.TENSOR_MEMORY),
+        ("sm_103", 228, 2048, TensorCores.TENSOR_MEMORY),
+        ("sm_110", 228, 1536, TensorCores.TENSOR_MEMORY),
+        ("sm_120", 100, 1536, TensorCores.WARP),
+        ("sm_121", 100, 1536, TensorCores.WARP),
     )
 }
 
 
-def find_target(name: str) -> Target | None:
-    """Return the target of a name such as `sm_90`, or None for an unknown one."""
-    return _TARGETS.get(name)
+def find_architecture(name: str) -> Architecture | None:
+    """Return the architecture of a target such as `sm_90`, or None for an unknown one."""
+    return _ARCHITECTURES.get(name)
 
 
 def has_clusters(name: str) -> bool:
