@@ -21,6 +21,7 @@ TilewrightError
 CacheWarning                a folder of the cache is not used; a `UserWarning`, not an error
 ExtentWarning               an output's extent ties to nothing; a `UserWarning`, not an error
 PaddingWarning              padding takes part in a reduction; a `UserWarning`, not an error
+PerformanceWarning          a kernel's tiles do not fit the registers; a `UserWarning`, not an error
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ __all__ = [
     "OutOfBoundsError",
     "OutOfMemoryError",
     "PaddingWarning",
+    "PerformanceWarning",
     "StoppedError",
     "TilewrightError",
     "ToolchainError",
@@ -198,3 +200,7 @@ class ExtentWarning(UserWarning):
 
 class PaddingWarning(UserWarning):
     """A reduction combines elements outside the tensor, and their padding is not its identity."""
+
+
+class PerformanceWarning(UserWarning):
+    """The tiles of a kernel do not fit the registers of its threads, so it runs slowly."""

@@ -21,12 +21,14 @@ from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape
 from tilewright.ir.rewrite import is_loop, nested_ops
 from tilewright.ir.types import PtrType, TileType
+from tilewright.source import Location
 
 __all__ = ["PRODUCTS", "Pressure", "register_pressure", "words_of"]
 
 # Ops that multiply matrices.
 PRODUCTS = (MmaF, MmaFScaled, MmaI)
 _WORD_BITS = 32
+_WORD_BYTES = 4
 _POINTER_BITS = 64
 _LEAST_BITS = 8  # a truth value takes a byte of a register
 _REPEATED = (Constant, Iota, Broadcast)
@@ -36,17 +38,18 @@ _RESHAPED = (Permute, Reshape)  # views of the same shared memory
 
 @dataclass(frozen=True)
 class Pressure:
-    """The most words that are held at once, and the op behind which they are."""
+    """The most words that are held at once, and the place of the op behind which they are."""
 
-    words: int
-    op: Op | None = None
+    words: int = 0
+    location: Location | None = None
+    round_bytes: int = 0  # that the products of one round of a loop load, to shared memory
 
 
 def register_pressure(function: Function) -> Pressure:
     """Return the peak over all points of a function."""
     finder = _Peak(_without_registers(function))
     finder.visit(function.body, set())
-    return Pressure(finder.words, finder.op)
+    return Pressure(finder.words, finder.location, _round_bytes(function))
 
 
 def words_of(value: Value) -> int:
@@ -64,7 +67,7 @@ class _Peak:
     def __init__(self, free: set[Value]) -> None:
         self._free = free  # values that take no registers
         self.words = 0
-        self.op: Op | None = None
+        self.location: Location | None = None
 
     def visit(self, block: Block, used_later: set[Value]) -> None:
         """Visit a block behind which some values of outer blocks are used."""
@@ -79,7 +82,18 @@ class _Peak:
     def _note(self, op: Op, live: Iterable[Value]) -> None:
         words = sum(words_of(value) for value in live if value not in self._free)
         if words > self.words:
-            self.words, self.op = words, op
+            self.words, self.location = words, op.loc
+
+
+def _round_bytes(function: Function) -> int:
+    """Return the most bytes that a round of a loop with products loads."""
+    bodies = (block.ops for op in function.walk() if is_loop(op) for block in op.regions)
+    rounds = (
+        sum(_WORD_BYTES * words_of(op.results[0]) for op in ops if isinstance(op, _LOADS))
+        for ops in bodies
+        if any(isinstance(op, PRODUCTS) for op in ops)
+    )
+    return max(rounds, default=0)
 
 
 def _used_inside(op: Op) -> set[Value]:

@@ -15,6 +15,7 @@ __all__ = [
     "bytecode",
     "compiler",
     "cpu_program",
+    "cuda_explain",
     "cuda_external",
     "cuda_program",
     "disk_cache",
@@ -25,6 +26,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tilewright import bytecode
     from tilewright.backends.cpu import program as cpu_program
+    from tilewright.backends.cuda import explain as cuda_explain
     from tilewright.backends.cuda import external as cuda_external
     from tilewright.backends.cuda import program as cuda_program
     from tilewright.backends.cuda.cubin import Resources
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tilewright.jit.compile import compiler
 else:
     cpu_program = LazyModule("tilewright.backends.cpu.program")
+    cuda_explain = LazyModule("tilewright.backends.cuda.explain")
     cuda_external = LazyModule("tilewright.backends.cuda.external")
     cuda_program = LazyModule("tilewright.backends.cuda.program")
     bytecode = LazyModule("tilewright.bytecode")

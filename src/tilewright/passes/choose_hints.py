@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.analysis.pressure import PRODUCTS, register_pressure, words_of
+from tilewright.analysis.pressure import PRODUCTS, Pressure, register_pressure, words_of
 from tilewright.ir.architectures import Architecture, TensorCores, find_architecture, has_clusters
 from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
 from tilewright.ir.function import EntryHints, Function
@@ -25,7 +25,7 @@ from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.ops.memory import LoadPtr, LoadView
 from tilewright.ir.ops.reduction import MmaF, Reduce, Scan
-from tilewright.ir.rewrite import Rewriter, has_any, is_loop, with_parts
+from tilewright.ir.rewrite import Rewriter, has_any, with_parts
 from tilewright.ir.types import TileType
 
 __all__ = ["choose_hints"]
@@ -67,7 +67,8 @@ def _entry_hints(function: Function, target: Architecture) -> EntryHints:
         return given  # the blocks of a multiprocessor share its registers, whatever their warps
     if not products and not has_any(function, (Reduce, Scan)):
         return given  # element by element: the assembler itself works on a part at a time
-    words = register_pressure(function).words + _second_sums(products, target)
+    pressure = register_pressure(function)
+    words = pressure.words + _second_sums(products, target)
     share = _SHARE_OF_FACTORS if products and target.tensor_cores is TensorCores.WARP else _SHARE
     warps = given.num_worker_warps
     if warps is None and words > _FEW_WARPS * _WARP * share:
@@ -76,23 +77,17 @@ def _entry_hints(function: Function, target: Architecture) -> EntryHints:
     if ctas is None and has_clusters(target.name) and _are_apart(function, products):
         ctas = _fitting(words, (warps or _FEW_WARPS) * _WARP * _SHARE)
     chosen = replace(given, num_worker_warps=warps, num_ctas=ctas)
-    if chosen == EntryHints() and products and _fit_together(function, words, target):
+    if chosen == EntryHints() and products and _fit_together(pressure, target):
         return EntryHints(occupancy=_TOGETHER)
     return chosen
 
 
-def _fit_together(function: Function, words: int, target: Architecture) -> bool:
+def _fit_together(pressure: Pressure, target: Architecture) -> bool:
     """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies."""
-    loops = [op for op in function.walk() if is_loop(op)]
-    bodies = [block.ops for op in loops for block in op.regions]
-    rounds = [
-        sum(4 * words_of(op.results[0]) for op in ops if isinstance(op, LoadView))
-        for ops in bodies
-        if any(isinstance(op, PRODUCTS) for op in ops)
-    ]
-    staged = _LEAST_STAGES * max(rounds, default=0)
-    return words <= _FEW_WARPS * _WARP * _SMALL_SHARE and (
-        staged <= target.block_shared_memory // _TOGETHER
+    staged = _LEAST_STAGES * pressure.round_bytes
+    return (
+        pressure.words <= _FEW_WARPS * _WARP * _SMALL_SHARE
+        and staged <= target.block_shared_memory // _TOGETHER
     )
 
 

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from signal import Signals
 
-from tilewright.backends.cuda.large_tiles import LargeTile, largest_tile
+from tilewright.backends.cuda.large_tiles import LargeTile, largest_tile, memory_of
 from tilewright.bytecode import Encoded
 from tilewright.errors import ToolchainError
 
-__all__ = ["AssemblyError", "Explanation", "Reason", "explain"]
+__all__ = ["AssemblyError", "Explanation", "Reason", "explain", "memory_of"]
 
 _ERROR = re.compile(r"^(?P<where>.*?)error: (?P<text>.+)$", re.MULTILINE)
 _PLACE = re.compile(r'loc\("(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)')
@@ -63,6 +63,7 @@ class AssemblyError(ToolchainError):
         told += _advice(explanation.large_tile if target else None, target, status)
         super().__init__("\n  ".join((title + _ending(status), *told)))
         self.reasons = explanation.reasons
+        self.large_tile = explanation.large_tile
 
 
 def explain(bytecode: Encoded | bytes, said: str) -> Explanation:
@@ -96,7 +97,7 @@ def _advice(large_tile: LargeTile | None, target: str, status: int) -> tuple[str
         return ("something else ended it, perhaps because memory ran out: try again",)
     if large_tile is None:
         return ("please report this with the kernel: tilewright should not have let it pass",)
-    reason = Reason(large_tile.beside(target), large_tile.place)
+    reason = Reason(large_tile.beside(target), str(large_tile.location or ""))
     return str(reason), "choose smaller tiles, or work on this one in parts, in a loop"
 
 

@@ -14,8 +14,9 @@ from tilewright.bytecode import Encoded
 from tilewright.ir.architectures import REGISTER_BYTES, find_architecture
 from tilewright.ir.op import Op
 from tilewright.ir.types import PtrType, TileType
+from tilewright.source import Location
 
-__all__ = ["LargeTile", "largest_tile"]
+__all__ = ["LargeTile", "largest_tile", "memory_of"]
 
 _POINTER_BITS = 64
 _LARGE = REGISTER_BYTES // 2  # an operand and a result of this size fill the registers
@@ -27,17 +28,23 @@ class LargeTile:
 
     type: TileType
     nbytes: int
-    place: str  # in the user's source; empty if the module has no locations
+    location: Location | None  # None if the module has no locations
+
+    def __str__(self) -> str:
+        element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
+        return f"the largest tile, {element} of shape {self.type.shape},"
 
     def beside(self, target: str) -> str:
         """Describe the bytes of the tile and those of the target."""
-        element = "pointers" if isinstance(self.type.element, PtrType) else self.type.element
-        known = find_architecture(target)
-        more = "" if known is None else f" and {known.shared_memory:,} bytes of shared memory"
-        return (
-            f"the largest tile, {element} of shape {self.type.shape}, takes {self.nbytes:,} bytes; "
-            f"a multiprocessor of {target} has {REGISTER_BYTES:,} bytes of registers{more}"
-        )
+        there = memory_of(target)
+        return f"{self} takes {self.nbytes:,} bytes; a multiprocessor of {target} has {there}"
+
+
+def memory_of(target: str) -> str:
+    """Describe the memory of a multiprocessor."""
+    known = find_architecture(target)
+    more = "" if known is None else f" and {known.shared_memory:,} bytes of shared memory"
+    return f"{REGISTER_BYTES:,} bytes of registers{more}"
 
 
 def largest_tile(bytecode: Encoded | bytes) -> LargeTile | None:
@@ -54,4 +61,4 @@ def _tiles(op: Op) -> Iterator[LargeTile]:
             element = result.type.element
             bits = _POINTER_BITS if isinstance(element, PtrType) else element.bits
             nbytes = result.type.size * max(bits, 8) // 8
-            yield LargeTile(result.type, nbytes, str(op.loc or ""))
+            yield LargeTile(result.type, nbytes, op.loc)

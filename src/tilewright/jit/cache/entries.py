@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.analysis import formulas, intervals, operations, padding_facts, terms
+from tilewright.analysis.pressure import Pressure
 from tilewright.check import launch
 from tilewright.check.padded_reduction import PaddedReduction
 from tilewright.frontend.signature.specialization import arguments_of, offsets_name, record_argument
@@ -43,7 +44,7 @@ CLASSES: tuple[type, ...] = (
     operations.Greatest, operations.Wrapped, operations.Least, operations.NonZero,
     operations.Product, operations.Quotient, operations.Remainder,
     check_sites.AssertSite, check_sites.CheckSite, check_sites.DivisorSite,
-    PaddedReduction, padding_facts.ReachBound, EntryHints,
+    PaddedReduction, padding_facts.ReachBound, EntryHints, Pressure,
     Location, Span,
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.analysis.pressure import Pressure
 from tilewright.check.placement import Placement
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.signature.specialization import Specialization
@@ -64,6 +65,7 @@ class LaunchFacts:
     untied: tuple[tuple[str, str], ...] = ()  # untied parameters, each with the way out
     waits_for_grids: bool = False  # so its blocks may start before its dependencies have completed
     hints: EntryHints = field(default_factory=EntryHints)  # the author's, and those chosen for it
+    pressure: Pressure = field(default_factory=Pressure)  # of its tiles, an estimate
 
     @property
     def may_fail(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.analysis.pressure import PRODUCTS
+from tilewright.analysis.pressure import PRODUCTS, register_pressure
 from tilewright.check.bounds import settle_checks
 from tilewright.check.errors.bounds import CheckDenied, violation_problem
 from tilewright.check.ledger import Ledger
@@ -89,6 +89,7 @@ def _compiled(request: Request) -> CompiledKernel:
         untied=untied_extents(function, request, settled.launch_checks),
         waits_for_grids=waits_for_grids(lowered.module),
         hints=EntryHints.held_by(hoisted.hints),
+        pressure=register_pressure(hoisted),
     )
     return CompiledKernel(specialization, lowered.module, facts, settled.ledger, captures)
 

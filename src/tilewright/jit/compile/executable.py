@@ -14,11 +14,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, ToolchainError
 from tilewright.frontend.signature.specialization import describe
 from tilewright.frontend.source.captures import Captures
 from tilewright.jit.cache.memory import in_background
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
+from tilewright.jit.compile.fitting import SpillTeller, refused_tile
 from tilewright.jit.loader import Program, cpu_program, cuda_program, disk_cache
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Executable:
     facts: LaunchFacts
     captures: Captures
     program: Future[Program]
+    teller: SpillTeller
 
     @property
     def has_failed(self) -> bool:
@@ -47,12 +49,12 @@ def make_executable(
     kind: str, request: Request, compile_: Callable[[], CompiledKernel]
 ) -> Executable:
     """Find or make the executable for a kind of device; `compile_` runs the front end."""
-    start = time.perf_counter()
+    start, teller = time.perf_counter(), SpillTeller(request)
     if kind == "cpu":
         compiled = compile_()
         program = cpu_program.make_program(compiled.module)
         _tell(request, "compiled", start)
-        return Executable(compiled.facts, compiled.captures, _at_once(program))
+        return Executable(compiled.facts, compiled.captures, _at_once(program), teller)
     disk = disk_cache.open_cache()
     found = None if disk is None else disk.find(request)
     if disk is not None and found is not None:
@@ -64,7 +66,7 @@ def make_executable(
     def assembled() -> Program:
         return cuda_program.load_program(_cubin(request, compiled, disk), compiled.facts, None)
 
-    return Executable(compiled.facts, compiled.captures, in_background(assembled))
+    return Executable(compiled.facts, compiled.captures, in_background(assembled), teller)
 
 
 def _at_once(program: Program) -> Future[Program]:
@@ -87,7 +89,7 @@ def _from_disk(
         return _cubin(request, compiled, disk)
 
     program = cuda_program.load_program(found.cubin, found.facts, assemble_again)
-    return Executable(found.facts, found.captures, _at_once(program))
+    return Executable(found.facts, found.captures, _at_once(program), SpillTeller(request))
 
 
 def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -> bytes:
@@ -97,7 +99,10 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
     def assemble() -> bytes:
         start = time.perf_counter()
         level = specialization.hints.opt_level
-        made = cuda_program.assemble(compiled.module, specialization.target, level)
+        try:
+            made = cuda_program.assemble(compiled.module, specialization.target, level)
+        except ToolchainError as error:
+            raise refused_tile(error, request) or error from None
         _tell(request, "assembled", start)
         return made
 

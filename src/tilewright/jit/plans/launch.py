@@ -109,6 +109,7 @@ class KernelWork:
     def compile(self) -> None:
         """Wait for the assembler, load the kernel, and make the plan."""
         program, device = self.program.result(), self.binding.device
+        self.executable.teller.tell(self.executable.facts, program)
         entries = self.executable.facts.entries if device.backend.can_run else ()
         functions = tuple(program.function(entry, device) for entry in entries)
         self.plan = make_plan(self.executable, functions, self.binding, self.roles)
