@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from tilewright.backends.cuda.cubin import Resources, cubin_resources
 from tilewright.backends.cuda.remarks import Remark
+from tilewright.backends.cuda.residency import blocks_at_once
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.cli.compile_files import compile_file
 from tilewright.cli.explain import specialization_text
@@ -23,6 +25,8 @@ from tilewright.cli.tile_ir_files import write_bytes
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.ir.text import module_text
 from tilewright.jit.compile.compiled import CompiledKernel
+from tilewright.jit.compile.estimates import Estimate, estimate_share
+from tilewright.jit.compile.fitting import TOLERATED
 from tilewright.kernel import Kernel
 from tilewright.runtime.loading import load_module
 
@@ -161,17 +165,50 @@ def _facts(product: CompileResult, output: Path | None) -> list[tuple[str, str]]
         elapsed = f"{product.assembler_seconds * 1e3:.0f} ms"
         facts.append((f"tileiras {product.assembler}", elapsed))
     facts.append((f"bytecode {version}", f"{len(encoded.data):,} bytes"))
-    facts += [
-        (
-            f"entry {one.kernel}",
-            f"{one.registers} registers a thread, {one.shared_memory:,} bytes of shared memory, "
-            f"{one.stack_bytes} bytes of stack",
-        )
-        for one in product.resources
-    ]
+    facts.append(("hints", _hints_text(product.compiled)))
+    for one in product.resources:
+        facts += [(f"entry {one.kernel}", _resources_text(one)), *_speed(product, one)]
     if output is not None:
         facts.append(("written", f"{output}, {len(product.data):,} bytes"))
     return facts
+
+
+def _hints_text(compiled: CompiledKernel) -> str:
+    """The hints of the kernel, the author's apart from those that follow from its tiles."""
+    given = compiled.specialization.hints.given()
+    every = {name: value for name, value in asdict(compiled.facts.hints).items() if value}
+    texts = [f"{name}={value}" for name, value in given.items()]
+    chosen = [f"{name}={value}" for name, value in every.items() if name not in given]
+    if chosen:
+        texts.append(f"{', '.join(chosen)} (chosen by its tiles)")
+    return ", ".join(texts) or "none"
+
+
+def _resources_text(one: Resources) -> str:
+    return (
+        f"{one.registers} registers a thread, {one.threads} threads, {one.shared_memory:,} bytes "
+        f"of shared memory, {one.stack_bytes:,} bytes of stack a thread"
+        f"{' (spills)' if one.stack_bytes > TOLERATED else ''}"
+    )
+
+
+def _speed(product: CompileResult, one: Resources) -> Iterator[tuple[str, str]]:
+    """Occupancy, and the estimate of the share of the peak."""
+    target = product.compiled.specialization.target
+    blocks = blocks_at_once(one, target)
+    if blocks is not None:
+        yield "occupancy", f"{blocks} {'block' if blocks == 1 else 'blocks'} a multiprocessor"
+    estimate = _estimate(product, one)
+    if estimate is not None:
+        yield "estimate", f"at most {estimate.share:.0%} of {estimate.of}, by a simple model"
+
+
+def _estimate(product: CompileResult, one: Resources) -> Estimate | None:
+    compiled = product.compiled
+    entries = {entry.name: entry for entry in compiled.module.functions}
+    if one.kernel not in entries:
+        return None
+    return estimate_share(entries[one.kernel], one, compiled.specialization.target)
 
 
 def _remarks_table(product: CompileResult) -> Table:
@@ -193,6 +230,15 @@ def _remarks_table(product: CompileResult) -> Table:
     return table
 
 
+def _plain_resources(product: CompileResult, one: Resources) -> dict[str, Any]:
+    estimate = _estimate(product, one)
+    return {
+        **asdict(one),
+        "occupancy": blocks_at_once(one, product.compiled.specialization.target),
+        "estimate": None if estimate is None else asdict(estimate),
+    }
+
+
 def _plain(product: CompileResult, output: Path | None) -> dict[str, Any]:
     compiled = product.compiled
     return {
@@ -206,6 +252,7 @@ def _plain(product: CompileResult, output: Path | None) -> dict[str, Any]:
         "bytecode_bytes": len(compiled.bytecode.data),
         "bytes": len(product.data),
         "output": None if output is None else str(output),
-        "resources": [asdict(one) for one in product.resources],
+        "hints": asdict(compiled.facts.hints),
+        "resources": [_plain_resources(product, one) for one in product.resources],
         "remarks": [asdict(remark) for remark in product.remarks],
     }

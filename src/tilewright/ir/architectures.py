@@ -1,7 +1,7 @@
 """Architectures: the facts about a target on which compilation and occupancy depend.
 
-The limits are those of the CUDA programming guide. No driver is queried, so the target may be a GPU
-of another machine.
+The limits are those of the CUDA programming guide, and the rates of products those of the data
+sheets of data-centre cards. No driver is queried, so the target may be a GPU of another machine.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Architecture:
     shared_memory: int  # bytes
     threads: int
     tensor_cores: TensorCores
+    operations: int | None = None  # of 16-bit products, for each clock; None: unknown
 
     @property
     def block_shared_memory(self) -> int:
@@ -55,18 +56,18 @@ class Architecture:
 
 
 _ARCHITECTURES = {
-    name: Architecture(name, kilobytes << 10, threads, tensor_cores)
-    for name, kilobytes, threads, tensor_cores in (
-        ("sm_80", 164, 2048, TensorCores.WARP),
-        ("sm_86", 100, 1536, TensorCores.WARP),
-        ("sm_87", 164, 1536, TensorCores.WARP),
-        ("sm_89", 100, 1536, TensorCores.WARP),
-        ("sm_90", 228, 2048, TensorCores.WARP_GROUP),
-        ("sm_100", 228, 2048, TensorCores.TENSOR_MEMORY),
-        ("sm_103", 228, 2048, TensorCores.TENSOR_MEMORY),
-        ("sm_110", 228, 1536, TensorCores.TENSOR_MEMORY),
-        ("sm_120", 100, 1536, TensorCores.WARP),
-        ("sm_121", 100, 1536, TensorCores.WARP),
+    name: Architecture(name, kilobytes << 10, threads, tensor_cores, operations)
+    for name, kilobytes, threads, tensor_cores, operations in (
+        ("sm_80", 164, 2048, TensorCores.WARP, 2048),
+        ("sm_86", 100, 1536, TensorCores.WARP, None),
+        ("sm_87", 164, 1536, TensorCores.WARP, None),
+        ("sm_89", 100, 1536, TensorCores.WARP, 1024),
+        ("sm_90", 228, 2048, TensorCores.WARP_GROUP, 4096),
+        ("sm_100", 228, 2048, TensorCores.TENSOR_MEMORY, 8192),
+        ("sm_103", 228, 2048, TensorCores.TENSOR_MEMORY, None),
+        ("sm_110", 228, 1536, TensorCores.TENSOR_MEMORY, None),
+        ("sm_120", 100, 1536, TensorCores.WARP, 1024),
+        ("sm_121", 100, 1536, TensorCores.WARP, None),
     )
 }
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.errors import ToolchainError
+from tilewright.ir.architectures import SYSTEM_SHARED
 
 __all__ = ["Resources", "cubin_resources"]
 
 _SHARED = ".nv.shared."
+_RESERVED = ".nv.shared.reserved.0"  # only where a kernel has shared memory
 _TEXT = ".text."
 _INFO = ".nv.info"
 _SYMBOLS = ".symtab"
@@ -62,12 +64,20 @@ def cubin_resources(cubin: bytes) -> dict[str, Resources]:
         name: Resources(
             kernel=name,
             registers=noted.get((_REGISTERS, name), 0),
-            shared_memory=by_name[_SHARED + name].size if _SHARED + name in by_name else 0,
+            shared_memory=_shared_memory(name, by_name),
             stack_bytes=noted.get((_FRAME_SIZE, name), 0),
             threads=_threads(cubin, by_name.get(f"{_INFO}.{name}")),
         )
         for name in kernels
     }
+
+
+def _shared_memory(kernel: str, by_name: dict[str, ElfSection]) -> int:
+    """Return the bytes of a kernel; its section includes those of the system where it has some."""
+    section = by_name.get(_SHARED + kernel)
+    if section is None:
+        return 0
+    return section.size - (SYSTEM_SHARED if _RESERVED in by_name else 0)
 
 
 def _sections(cubin: bytes) -> list[ElfSection]:

@@ -17,12 +17,12 @@ from tilewright.ir.architectures import find_architecture, has_clusters
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 from tilewright.jit.loader import Program, cuda_explain
 
-__all__ = ["SpillTeller", "refused_tile"]
+__all__ = ["TOLERATED", "SpillTeller", "refused_tile"]
 
 _WARP = 32  # threads
 _FEW_WARPS, _MANY_WARPS = 4, 8
 _REGISTER_BYTES = 255 * 4  # of a thread
-_TOLERATED = 64  # bytes of a thread in memory: a few addresses, or arguments of a `print`
+TOLERATED = 64  # bytes of a thread in memory: a few addresses, or arguments of a `print`
 _OURS = "tilewright."  # modules whose kernels are tuned, by measurements
 
 
@@ -53,8 +53,11 @@ class SpillTeller:
         """Warn if an entry spills, at the line where most tiles are held."""
         if self._has_told:
             return
-        spilled = max((one.stack_bytes for one in program.resources()), default=0)
-        if spilled > _TOLERATED:
+        try:
+            spilled = max((one.stack_bytes for one in program.resources()), default=0)
+        except ToolchainError:  # of code in another form, which states no resources
+            spilled = 0
+        if spilled > TOLERATED:
             source = self._request.source
             at = facts.pressure.location
             path, line = source.file.path, source.node.lineno
