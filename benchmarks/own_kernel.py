@@ -11,24 +11,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product as pairs
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from lab import Lab, add_options, open_lab
+from user_kernels import attention, gemm, gemm_tile, softmax
 
 import tilewright as tw
-from tilewright import Const, Cut, Mapped, Mut, Ref, f32
 from tilewright.bench import Candidate, Report, Table, compare
-from tilewright.dims import BM, BN, K, M, N, T
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-from attention import attention
-from gemm import gemm, gemm_tile
 
 __all__ = ["main"]
 
@@ -42,14 +35,6 @@ HEADS = ((64, 64, 64), (128, 64, 64), (128, 128, 64), (64, 64, 128), (64, 128, 1
 WIDTHS = (1024, 4096, 16384)
 LIMIT = 3e-3  # relative error
 Hinted = dict[str, int]
-
-
-@tw.kernel(deny_checks=True)
-def softmax(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N]) -> None:
-    """Softmax of whole rows, as long as a tile."""
-    v = x.load_like(z, padding=-math.inf).astype(f32)
-    v = tw.exp(v - tw.max(v, axis=1, keepdims=True))
-    z.store((v / tw.sum(v, axis=1, keepdims=True)).astype(z.dtype))
 
 
 @dataclass(frozen=True)
@@ -88,9 +73,7 @@ def main() -> None:
             report.table(table)
 
 
-def _measure(
-    lab: Lab, report: Report, table: Table, case: Case, sweep: tuple[Hinted, ...]
-) -> None:
+def _measure(lab: Lab, report: Report, table: Table, case: Case, sweep: tuple[Hinted, ...]) -> None:
     def error(run: Callable[[], Any]) -> Callable[[], float]:
         def off() -> float:
             run().sync()
@@ -206,7 +189,7 @@ def _attention(lab: Lab) -> Iterator[Case]:
             bm: int = bm, bn: int = bn, channels: int = channels,
         ) -> Any:  # fmt: skip
             cut = z.partition(1, 1, bm, channels)
-            return attention.with_hints(**hints)(cut, *given, scale, EVEN=True, BN=bn)
+            return attention.with_hints(**hints)(cut, *given, scale, KEYS=bn)
 
         work = 4 * batch * heads * length**2 * channels
         name = f"{bm} queries x {bn} keys, {channels} channels"

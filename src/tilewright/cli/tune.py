@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.cli.options import TARGETS, json_option, seconds_option
 from tilewright.cli.screen import BadInput, Screen
 from tilewright.cli.tune_goals import Goal, find_goals
+from tilewright.cli.tune_moves import export_records, import_records
 from tilewright.cli.tune_records import show_records, show_tunables
 from tilewright.errors import TuneError
 from tilewright.jit.cache.private_files import Unusable
@@ -79,6 +80,20 @@ class TuneRequest:
 @click.argument("names", metavar="[KERNEL | FILE::KERNEL]…", nargs=-1)
 @click.option("--list", "is_list", is_flag=True, help="List the tunable kernels of the library.")
 @click.option("--check", "is_check", is_flag=True, help="List the records, and the stale ones.")
+@click.option(
+    "--export",
+    "exported",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write your own records to a file, for another machine with such a GPU.",
+)
+@click.option(
+    "--import",
+    "imported",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Add the records of such a file to your own.",
+)
 @click.option("--target", type=click.Choice(TARGETS), metavar="sm_NN", help="GPU of the records.")
 @click.option("--only", default="", metavar="TEXT", help="Only keys that contain this text.")
 @click.option(
@@ -125,6 +140,9 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
     if options["is_check"]:
         show_records(screen, options["target"], options["as_json"])
         return
+    if options["exported"] is not None or options["imported"] is not None:
+        _move(screen, names, options)
+        return
     if not names:
         raise BadInput("name a kernel to tune, `tilewright tune matmul`; --list shows them all")
     wanted = _wanted(options)
@@ -146,6 +164,14 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
         screen.answer([record.to_json() for record in found])
     if failed:
         raise TuneError(f"{failed} of {len(goals)} searches found nothing")
+
+
+def _move(screen: Screen, names: tuple[str, ...], options: dict[str, Any]) -> None:
+    exported, imported = options["exported"], options["imported"]
+    if names or (exported is not None and imported is not None):
+        raise BadInput("--export FILE and --import FILE take no kernel, and one of them is given")
+    move, file = (export_records, exported) if imported is None else (import_records, imported)
+    move(screen, file, options["target"], as_json=options["as_json"])
 
 
 def _wanted(options: dict[str, Any]) -> TuneRequest:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.analysis.pressure import PRODUCTS, Pressure, register_pressure, words_of
+from tilewright.dtypes import Element
 from tilewright.ir.architectures import Architecture, TensorCores, find_architecture, has_clusters
 from tilewright.ir.attributes import EVERY_TARGET, Dictionary, TargetHints
 from tilewright.ir.function import EntryHints, Function
@@ -36,6 +37,8 @@ _MOST_CTAS = 4
 # Words of tiles for each thread that leave enough of its 255 registers for the rest: in general,
 # and beside the factors of a product, where a warp multiplies from its own registers.
 _SHARE, _SHARE_OF_FACTORS = 160, 96
+_SHARE_OF_PLAIN = 16  # the same where no tensor core multiplies, and all factors are in registers
+_MOST_NARROW, _BYTE = 16, 8  # bits of the factors of tensor cores
 _SMALL_SHARE = 64  # the same where two blocks divide the registers
 _TOGETHER = 2  # blocks
 _LEAST_STAGES = 3  # tiles of as many rounds are in shared memory at once
@@ -61,25 +64,33 @@ def choose_hints(function: Function, target: str) -> Function:
 def _entry_hints(function: Function, target: Architecture) -> EntryHints:
     given = EntryHints.held_by(function.hints)
     products = [op for op in function.walk() if isinstance(op, PRODUCTS)]
-    if products and target.tensor_cores is TensorCores.TENSOR_MEMORY:
-        return _for_tensor_memory(given, products)
+    by_tensor_cores = all(_narrow_bits(op) for op in products)
     if (given.occupancy or 1) > 1:
         return given  # the blocks of a multiprocessor share its registers, whatever their warps
     if not products and not has_any(function, (Reduce, Scan)):
         return given  # element by element: the assembler itself works on a part at a time
+    if products and by_tensor_cores and target.tensor_cores is TensorCores.TENSOR_MEMORY:
+        return _for_tensor_memory(given, products)
     pressure = register_pressure(function)
     words = pressure.words + _second_sums(products, target)
-    share = _SHARE_OF_FACTORS if products and target.tensor_cores is TensorCores.WARP else _SHARE
-    warps = given.num_worker_warps
-    if warps is None and words > _FEW_WARPS * _WARP * share:
+    warps, ctas = given.num_worker_warps, given.num_ctas
+    if warps is None and words > _FEW_WARPS * _WARP * _share(products, by_tensor_cores, target):
         warps = _MANY_WARPS
-    ctas = given.num_ctas
     if ctas is None and has_clusters(target.name) and _are_apart(function, products):
         ctas = _fitting(words, (warps or _FEW_WARPS) * _WARP * _SHARE)
     chosen = replace(given, num_worker_warps=warps, num_ctas=ctas)
-    if chosen == EntryHints() and products and _fit_together(pressure, target):
+    if chosen == EntryHints() and products and by_tensor_cores and _fit_together(pressure, target):
         return EntryHints(occupancy=_TOGETHER)
     return chosen
+
+
+def _share(products: list[Op], by_tensor_cores: bool, target: Architecture) -> int:
+    """The words of tiles that one of a few warps' threads has room for."""
+    if not products:
+        return _SHARE
+    if not by_tensor_cores:
+        return _SHARE_OF_PLAIN
+    return _SHARE_OF_FACTORS if target.tensor_cores is TensorCores.WARP else _SHARE
 
 
 def _fit_together(pressure: Pressure, target: Architecture) -> bool:
@@ -112,12 +123,15 @@ def _second_sums(products: list[Op], target: Architecture) -> int:
     if target.tensor_cores is not TensorCores.WARP_GROUP:
         return 0
     exact = (op for op in products if isinstance(op, MmaF) and not op.fast_acc)
-    return max((words_of(op.result) for op in exact if _is_narrow(op.lhs)), default=0)
+    return max((words_of(op.result) for op in exact if _narrow_bits(op) == _BYTE), default=0)
 
 
-def _is_narrow(factor: Value) -> bool:
-    kind = factor.type
-    return isinstance(kind, TileType) and getattr(kind.element, "bits", 0) <= 8
+def _narrow_bits(product: Op) -> int | None:
+    """The bits of the factors that tensor cores multiply; None for f32 and f64."""
+    kind = product.operands[0].type
+    assert isinstance(kind, TileType), "factors are tiles"
+    bits = getattr(kind.element, "bits", 0)
+    return bits if bits <= _MOST_NARROW or kind.element is Element.TF32 else None
 
 
 def _are_apart(function: Function, products: list[Op]) -> bool:

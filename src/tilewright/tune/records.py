@@ -24,6 +24,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
@@ -50,11 +51,14 @@ __all__ = [
     "forcing",
     "forget_tables",
     "keep",
+    "keep_all",
     "own_file",
+    "own_records",
     "read_records",
     "records_for",
     "remembered",
     "shipped_file",
+    "target_of",
     "write_records",
 ]
 
@@ -248,16 +252,29 @@ def records_for(target: str) -> Records:
     """Return the records of a target, the user's own over the shipped ones; read once."""
     with _changing:
         if target not in _tables:
-            _tables[target] = Records((*_usable(shipped_file(target)), *_own_records(target)))
+            _tables[target] = Records(
+                (*_usable(shipped_file(target)), *_own_usable(target))
+            )
         return _tables[target]
 
 
 def keep(record: Record, target: str) -> None:
     """Use a record from now on, and write it to the user's own file if that is kept."""
+    keep_all((record,), target)
+
+
+def keep_all(records: tuple[Record, ...], target: str) -> None:
+    """Use some records from now on, and write them to the user's own file if that is kept."""
     with _changing:
-        _tables[target] = Records((*records_for(target), record))
+        _tables[target] = Records((*records_for(target), *records))
         CONFIG_CACHES.invalidate()
-        write_own_file(target, lambda file: add_record(file, target, record))
+        write_own_file(target, lambda file: add_record(file, target, *records))
+
+
+def own_records(target: str) -> tuple[Record, ...]:
+    """Return the user's own records for a target; raise `TuneError` if their file is damaged."""
+    found = read_own_file(target)
+    return () if found is None else _parsed(found.data, found.file, target)
 
 
 def forget_tables() -> None:
@@ -272,13 +289,10 @@ def shipped_file(target: str) -> Path:
     return Path(__file__).parents[1] / "kernels" / "tuned" / f"{target}.json"
 
 
-def _own_records(target: str) -> tuple[Record, ...]:
+def _own_usable(target: str) -> tuple[Record, ...]:
     """Return the user's own records; a damaged file is not an error."""
-    found = read_own_file(target)
-    if found is None:
-        return ()
     try:
-        return _parsed(found.data, found.file, target)
+        return own_records(target)
     except TuneError as error:
         _log.warning("tilewright: no tuned configurations are used: %s", error)
         return ()
@@ -290,6 +304,18 @@ def _own_records(target: str) -> tuple[Record, ...]:
 def read_records(file: Path, target: str) -> tuple[Record, ...]:
     """Return the records of a file, each checked; raise `TuneError` if it is invalid."""
     return _parsed(file.read_bytes(), file, target)
+
+
+def target_of(file: Path) -> str:
+    """Return the target of a file of records; raise `TuneError` if it names none."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise TuneError(f"{file} is no file of records: {error!r}") from error
+    target = found.get("target") if isinstance(found, dict) else None
+    if not isinstance(target, str) or not re.fullmatch(r"sm_\d{2,3}", target):
+        raise TuneError(f"{file} is no file of records: it names no target such as sm_90")
+    return target
 
 
 def _parsed(data: bytes, file: Path, target: str) -> tuple[Record, ...]:
@@ -307,8 +333,8 @@ def _parsed(data: bytes, file: Path, target: str) -> tuple[Record, ...]:
         raise TuneError(f"{file}: {error}") from None
 
 
-def add_record(file: Path, target: str, record: Record) -> None:
-    """Add a record to a file that other processes may be writing, too."""
+def add_record(file: Path, target: str, *records: Record) -> None:
+    """Add records to a file that other processes may be writing, too."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(hold_lock(file.with_suffix(".lock"), _PATIENCE))
@@ -317,7 +343,7 @@ def add_record(file: Path, target: str, record: Record) -> None:
             raise TuneError(text) from None
         except Unusable as error:
             raise TuneError(str(error)) from None
-        write_records(file, target, (*_usable(file), record))
+        write_records(file, target, (*_usable(file), *records))
 
 
 def write_records(file: Path, target: str, records: Iterable[Record]) -> None:

@@ -17,11 +17,15 @@ from tilewright.tune import Config, chosen, key_of, remembered
 __all__ = ["SMALL", "choose_decode", "choose_prefill", "choose_varlen"]
 
 MEASURED = "sm_90"  # the target of the models
-# Supported by every GPU.
+# Where tensor cores read shared memory, whatever the channels.
 SMALL = Config.of(BM=64, BN=64, WALK=False)
-# Tensor cores whose operands lie in registers: more threads hold a smaller tile.
-IN_REGISTERS = Config.of(BM=64, BN=32, WALK=False, num_worker_warps=8)
-REGISTER_TARGETS = frozenset({"sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_120", "sm_121"})
+FROM_SHARED = ("sm_90", "sm_100", "sm_103", "sm_110")
+# Where they read registers, by channels: a thread holds less of a tile.
+FROM_REGISTERS = {
+    64: Config.of(BM=64, BN=64, WALK=False, num_worker_warps=8),
+    128: Config.of(BM=64, BN=32, WALK=False, num_worker_warps=8),
+    256: Config.of(BM=32, BN=32, WALK=False, num_worker_warps=8),
+}
 SMALL_SPLIT = Config.of(BN=64, BLOCKS=264)
 # Packed sequences: two blocks on a multiprocessor.
 PACKED = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
@@ -39,16 +43,22 @@ def choose_prefill(heads: Heads, *, causal: bool, window: int | None = None) -> 
     if heads.target == CPU:
         return large_tiles.scores(heads.queries, heads.length)
     if heads.target != MEASURED or not (heads.queries and heads.length):
-        small = IN_REGISTERS if heads.target in REGISTER_TARGETS else SMALL
-        return small.updated(REST=rest_of(heads.channels))
+        return _of_any_gpu(heads).updated(REST=rest_of(heads.channels))
     return fastest(heads, mask)
+
+
+def _of_any_gpu(heads: Heads) -> Config:
+    """Tiles that fit the registers of every GPU."""
+    if heads.target in FROM_SHARED:
+        return SMALL
+    return next((tile for width, tile in FROM_REGISTERS.items() if heads.width <= width), SMALL)
 
 
 def choose_varlen(heads: Heads) -> Config:
     """Tiles of packed sequences, which share few keys with their neighbours."""
     if heads.target == CPU:
         return large_tiles.packed_scores(heads.length)
-    return PACKED if heads.target == MEASURED and heads.width <= 128 else SMALL
+    return PACKED if heads.target == MEASURED and heads.width <= 128 else _of_any_gpu(heads)
 
 
 @remembered
