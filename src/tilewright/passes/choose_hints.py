@@ -7,15 +7,16 @@
 
 The peak of the tiles in registers (`register_pressure`), shared by the threads, must leave room for
 everything else; beyond that the assembler spills, and a kernel runs at a fraction of its speed.
-More warps take smaller shares, then more CTAs do. A hint of the author's is kept, and the others
-follow it. The limits are fitted to the assembler (13.4): `tests/assembly` has the tiles that must
-not spill, and `benchmarks/own_kernel.py` compares the choice with the others on a GPU. Runs before
-`order_tokens`, which depends on the number of CTAs.
+More warps take smaller shares, then more CTAs do. Where tiles are small, several blocks share a
+multiprocessor, and one loads while another computes. A hint of the author's is kept, and the others
+follow it. The limits are fitted to the assembler (13.4) and to an H200: `tests/assembly` has tiles
+that must not spill, and `benchmarks/own_kernel.py` compares the choice with the others on a GPU.
+Runs before `order_tokens`, which depends on the number of CTAs.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.analysis.pressure import PRODUCTS, Pressure, register_pressure, words_of
 from tilewright.dtypes import Element
@@ -26,7 +27,7 @@ from tilewright.ir.op import Op, Value
 from tilewright.ir.ops.internal import Walk
 from tilewright.ir.ops.memory import LoadPtr, LoadView
 from tilewright.ir.ops.reduction import MmaF, Reduce, Scan
-from tilewright.ir.rewrite import Rewriter, has_any, with_parts
+from tilewright.ir.rewrite import Rewriter, Rule, has_any, with_parts
 from tilewright.ir.types import TileType
 
 __all__ = ["choose_hints"]
@@ -34,18 +35,22 @@ __all__ = ["choose_hints"]
 _WARP = 32  # threads
 _FEW_WARPS, _MANY_WARPS = 4, 8
 _MOST_CTAS = 4
-# Words of tiles for each thread that leave enough of its 255 registers for the rest: in general,
-# and beside the factors of a product, where a warp multiplies from its own registers.
-_SHARE, _SHARE_OF_FACTORS = 160, 96
-_SHARE_OF_PLAIN = 16  # the same where no tensor core multiplies, and all factors are in registers
-_MOST_NARROW, _BYTE = 16, 8  # bits of the factors of tensor cores
-_SMALL_SHARE = 64  # the same where two blocks divide the registers
-_TOGETHER = 2  # blocks
+# Words of tiles for each thread that leave enough of its 255 registers for the rest: in general;
+# beside the factors of a product, where a warp multiplies from its own registers, or beside sums
+# that are kept twice; and beside all that a product without tensor cores keeps in registers.
+_SHARE, _SHARE_OF_FACTORS, _SHARE_OF_PLAIN = 160, 96, 16
+_FULL_SHARE = 128  # words for each thread, with which the assembler itself loads few rounds ahead
+_SMALL_SHARE = 64  # words for each thread of two blocks with products on a multiprocessor
+_TOGETHER = 2  # blocks with products on a multiprocessor
 _LEAST_STAGES = 3  # tiles of as many rounds are in shared memory at once
-_BAND = (8, 1)  # tiles
 _TENSOR_WORDS = 128 * 512  # of a multiprocessor's tensor memory
+_ROW_WORDS = 36 << 10  # of the tiles of all blocks of a multiprocessor, where none multiplies
+_MOST_ROW_BLOCKS = 8
+_LONG_ROWS = 2 << 10  # words of a block that keep more than a few warps busy
+_MOST_NARROW, _BYTE = 16, 8  # bits of the factors of tensor cores
 _LOADS = (LoadView, LoadPtr)
-_SHORT_LATENCY = 2
+_SHORT_LATENCY = 1
+_BAND = (8, 1)  # tiles
 
 
 def choose_hints(function: Function, target: str) -> Function:
@@ -53,60 +58,110 @@ def choose_hints(function: Function, target: str) -> Function:
     known = find_architecture(target)
     if known is None:
         return function
-    chosen = _entry_hints(function, known)
-    function = replace(function, hints=chosen.hints())
-    if not has_any(function, PRODUCTS):
-        return function
-    rules = {Walk: _group} if known.has_accelerator else {Walk: _group, LoadView: _shorten}
-    return Rewriter(rules).function(function) if has_any(function, rules) else function
-
-
-def _entry_hints(function: Function, target: Architecture) -> EntryHints:
-    given = EntryHints.held_by(function.hints)
     products = [op for op in function.walk() if isinstance(op, PRODUCTS)]
-    by_tensor_cores = all(_narrow_bits(op) for op in products)
+    given = EntryHints.held_by(function.hints)
+    if products:
+        kernel = _Kernel(function, products, register_pressure(function), known)
+        chosen = _for_products(kernel)
+        rules: dict[type[Op], Rule] = {Walk: _group}
+        if not known.has_accelerator and kernel.words < _threads(chosen) * _FULL_SHARE:
+            rules[LoadView] = _shorten
+        function = Rewriter(rules).function(function) if has_any(function, rules) else function
+    elif has_any(function, (Reduce, Scan)):
+        chosen = _for_rows(given, register_pressure(function).words, known)
+    else:
+        chosen = given  # element by element: the assembler itself works on a part at a time
+    return replace(function, hints=chosen.hints())
+
+
+def _for_rows(given: EntryHints, words: int, target: Architecture) -> EntryHints:
+    """Hints of a kernel that reduces tiles: memory is busy if enough blocks load at once.
+
+    Without the accelerator the assembler itself leaves registers for other blocks.
+    """
+    warps = given.num_worker_warps
+    if given == EntryHints() and target.has_accelerator:
+        blocks = min(_ROW_WORDS // max(words, 1), _MOST_ROW_BLOCKS)
+        warps = _MANY_WARPS if words > _LONG_ROWS else None
+        return EntryHints(occupancy=blocks if blocks > 1 else None, num_worker_warps=warps)
+    if warps is None and given.occupancy is None and words > _FEW_WARPS * _WARP * _SHARE:
+        warps = _MANY_WARPS
+    return replace(given, num_worker_warps=warps)
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel with products, on its target."""
+
+    function: Function
+    products: list[Op]
+    pressure: Pressure
+    target: Architecture
+
+    @property
+    def is_for_tensor_cores(self) -> bool:
+        """Whether tensor cores compute all products."""
+        return all(_narrow_bits(op) is not None for op in self.products)
+
+    @property
+    def words(self) -> int:
+        """The words that are held at once, with those of sums that are kept twice."""
+        return self.pressure.words + _second_sums(self.products, self.target)
+
+    @property
+    def share(self) -> int:
+        """The words of tiles that a thread of a few warps has room for."""
+        if not self.is_for_tensor_cores:
+            return _SHARE_OF_PLAIN
+        if self.target.tensor_cores is TensorCores.WARP:
+            return _SHARE_OF_FACTORS // (2 if self.target.has_accelerator else 1)
+        return _SHARE if self.words == self.pressure.words else _SHARE_OF_FACTORS
+
+
+def _for_products(kernel: _Kernel) -> EntryHints:
+    given = EntryHints.held_by(kernel.function.hints)
     if (given.occupancy or 1) > 1:
         return given  # the blocks of a multiprocessor share its registers, whatever their warps
-    if not products and not has_any(function, (Reduce, Scan)):
-        return given  # element by element: the assembler itself works on a part at a time
-    if products and by_tensor_cores and target.tensor_cores is TensorCores.TENSOR_MEMORY:
-        return _for_tensor_memory(given, products)
-    pressure = register_pressure(function)
-    words = pressure.words + _second_sums(products, target)
+    if kernel.is_for_tensor_cores and kernel.target.tensor_cores is TensorCores.TENSOR_MEMORY:
+        return _for_tensor_memory(given, kernel.products)
+    are_apart = _are_apart(kernel)
     warps, ctas = given.num_worker_warps, given.num_ctas
-    if warps is None and words > _FEW_WARPS * _WARP * _share(products, by_tensor_cores, target):
+    if warps is None and kernel.words > _FEW_WARPS * _WARP * kernel.share:
         warps = _MANY_WARPS
-    if ctas is None and has_clusters(target.name) and _are_apart(function, products):
-        ctas = _fitting(words, (warps or _FEW_WARPS) * _WARP * _SHARE)
+    if ctas is None and are_apart and has_clusters(kernel.target.name):
+        ctas = _fitting(kernel.words, _threads(EntryHints(num_worker_warps=warps)) * _SHARE)
     chosen = replace(given, num_worker_warps=warps, num_ctas=ctas)
-    if chosen == EntryHints() and products and by_tensor_cores and _fit_together(pressure, target):
+    if chosen == EntryHints() and kernel.is_for_tensor_cores and _fit_together(kernel, are_apart):
         return EntryHints(occupancy=_TOGETHER)
     return chosen
 
 
-def _share(products: list[Op], by_tensor_cores: bool, target: Architecture) -> int:
-    """The words of tiles that one of a few warps' threads has room for."""
-    if not products:
-        return _SHARE
-    if not by_tensor_cores:
-        return _SHARE_OF_PLAIN
-    return _SHARE_OF_FACTORS if target.tensor_cores is TensorCores.WARP else _SHARE
+def _threads(hints: EntryHints) -> int:
+    return (hints.num_worker_warps or _FEW_WARPS) * _WARP * (hints.num_ctas or 1)
 
 
-def _fit_together(pressure: Pressure, target: Architecture) -> bool:
-    """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies."""
-    staged = _LEAST_STAGES * pressure.round_bytes
-    return (
-        pressure.words <= _FEW_WARPS * _WARP * _SMALL_SHARE
-        and staged <= target.block_shared_memory // _TOGETHER
-    )
+def _fit_together(kernel: _Kernel, are_apart: bool) -> bool:
+    """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies.
+
+    If a product is a factor of another one, as in attention, one block also computes the elements
+    between them while the other multiplies, which is worth more than stages.
+    """
+    stages, share = _LEAST_STAGES, _SMALL_SHARE
+    if not are_apart and kernel.target.tensor_cores is TensorCores.WARP_GROUP:
+        stages, share = 1, _SHARE
+    staged = stages * kernel.pressure.round_bytes
+    fits = staged <= kernel.target.block_shared_memory // _TOGETHER
+    return fits and kernel.words <= _FEW_WARPS * _WARP * share
 
 
 def _for_tensor_memory(given: EntryHints, products: list[Op]) -> EntryHints:
     """The sums of two tiles of the output fit tensor memory: one is stored while one is summed."""
-    sums = max(words_of(op.results[0]) for op in products)
     if given.num_ctas is not None:
         return given
+    sums = max(words_of(op.results[0]) for op in products)
     return replace(given, num_ctas=_fitting(sums, _TENSOR_WORDS // 2))
 
 
@@ -130,17 +185,18 @@ def _narrow_bits(product: Op) -> int | None:
     """The bits of the factors that tensor cores multiply; None for f32 and f64."""
     kind = product.operands[0].type
     assert isinstance(kind, TileType), "factors are tiles"
-    bits = getattr(kind.element, "bits", 0)
-    return bits if bits <= _MOST_NARROW or kind.element is Element.TF32 else None
+    element = kind.element
+    assert isinstance(element, Element), "factors are numbers"
+    return element.bits if element.bits <= _MOST_NARROW or element is Element.TF32 else None
 
 
-def _are_apart(function: Function, products: list[Op]) -> bool:
+def _are_apart(kernel: _Kernel) -> bool:
     """Whether all factors of products come from memory, and none from another product.
 
     The CTAs of a block divide the rows or columns of a product, and would exchange such a factor.
     """
-    makers = {value: op for op in function.walk() for value in op.results}
-    waiting = [factor for op in products for factor in op.operands[:2]]
+    makers = {value: op for op in kernel.function.walk() for value in op.results}
+    waiting = [factor for op in kernel.products for factor in op.operands[:2]]
     seen: set[Value] = set()
     while waiting:
         value = waiting.pop()
@@ -152,7 +208,7 @@ def _are_apart(function: Function, products: list[Op]) -> bool:
             return False  # carried by a loop, or computed by one, or a product itself
         if not isinstance(maker, _LOADS):
             waiting += maker.operands
-    return bool(products)
+    return True
 
 
 # --- hints on single ops of a kernel with products ------------------------------------------------

@@ -252,9 +252,7 @@ def records_for(target: str) -> Records:
     """Return the records of a target, the user's own over the shipped ones; read once."""
     with _changing:
         if target not in _tables:
-            _tables[target] = Records(
-                (*_usable(shipped_file(target)), *_own_usable(target))
-            )
+            _tables[target] = Records((*_usable(shipped_file(target)), *_own_usable(target)))
         return _tables[target]
 
 
