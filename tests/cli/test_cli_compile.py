@@ -43,10 +43,21 @@ def test_a_cubin_is_written_and_its_resources_told(run, sample, tmp_path):
     assert found["bytes"] == len(cubin)
     (resources,) = found["resources"]
     assert resources["registers"] == cubin_resources(cubin)["copy"].registers > 0
+    assert resources["occupancy"] > 1
+    assert 0 < resources["estimate"]["share"] <= 1
+    assert found["hints"] == {"num_ctas": None, "occupancy": None, "num_worker_warps": None}
     assert found["target"] == "sm_80"
     assert found["tileiras"].startswith("13.")
     assert found["front_end_seconds"] > 0
     assert found["tileiras_seconds"] > 0
+
+
+def test_chosen_hints_occupancy_and_an_estimate_are_shown(run):
+    gemm = "examples/gemm.py::gemm"
+    small = run("compile", gemm, "--set", "BM=64", "--set", "BN=64", "--target", "sm_90").stdout
+    assert "occupancy=2 (chosen by its tiles)" in small
+    assert "2 blocks a multiprocessor" in small
+    assert "at most 50% of the matrix products' peak, by a simple model" in small
 
 
 def test_remarks_stand_beside_their_lines(run):

@@ -239,3 +239,90 @@ def test_stale_records_are_listed_with_the_reason(run, folder):
     assert "3 by a search on NVIDIA H200, 2026-11-15\n" in shown
     empty = run("tune", "--check", "--target", "sm_86").output
     assert "nothing is tuned yet" in empty
+
+
+# --- records, moved between machines --------------------------------------------------------------
+
+MADE = Provenance("a test", "a GPU", "1", "13.4", "0.1.0", "2026-11-17", "0123")
+
+
+def _own(folder, *records):
+    kept = folder / "tuned" / "sm_90.json"
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    write_records(kept, "sm_90", records)
+    return kept
+
+
+def _record(kernel="softmax", seconds=1e-3, **constants):
+    key = next(iter(TUNABLES["softmax"].keys))
+    named = dict(next(iter(TUNABLES["softmax"].space(key))).constants)
+    return Record(kernel, key, Config.of(**{**named, **constants}), seconds, MADE)
+
+
+def test_records_move_to_another_machine(run, folder, monkeypatch):
+    moved, one = folder / "moved.json", _record()
+    _own(folder, one)
+    result = run("tune", "--export", moved, "--target", "sm_90")
+    assert result.stdout == f"1 record for sm_90 written to {moved}\n"
+    monkeypatch.setenv("TILEWRIGHT_TUNED", str(folder / "other"))
+    current_settings.cache_clear()
+    forget_tables()
+    kept = folder / "other" / "sm_90.json"
+    for ending in ("", ", 1 of them in place of earlier ones"):
+        result = run("tune", "--import", moved, columns=400)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"1 record for sm_90 imported into {kept}{ending}\n"
+        assert read_records(kept, "sm_90") == (one,)
+    found = json.loads(run("tune", "--import", moved, "--json").stdout)
+    assert found == {"target": "sm_90", "records": 1, "replaced": 1, "file": str(kept)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("sm_90", "sm_77"), "sm_77 is no target"),
+        (('"target": "sm_90"', '"target": 90'), "it names no target such as sm_90"),
+        (('"format": 2', '"format": 3'), "in format 3, and those for sm_90 in format 2 are wanted"),
+        (('"kernel": "softmax"', '"kernel": "sofmax"'), "the library has no kernel `sofmax`"),
+        (('"seconds": 0.001', '"seconds": -1.0'), "names its kernel and a time in seconds"),
+        (('"tool": "a test"', '"tool": ""'), "says where it comes from"),
+        (('"config": {', '"config": {"EXTRA": 1, '), "`softmax` has no constant EXTRA=1"),
+        (("{", "["), "is no file of records"),
+    ],
+)
+def test_a_forged_file_is_refused_as_a_whole(run, folder, change, message):
+    moved = folder / "moved.json"
+    write_records(moved, "sm_90", (_record(),))
+    text = moved.read_text()
+    assert change[0] in text
+    moved.write_text(text.replace(*change))
+    result = run("tune", "--import", moved, columns=400)
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert not (folder / "tuned" / "sm_90.json").exists()
+
+
+def test_moves_that_make_no_sense(run, folder):
+    moved = folder / "moved.json"
+    write_records(moved, "sm_90", (_record(),))
+    for arguments, message in (
+        (
+            ("--export", folder / "out.json", "--target", "sm_80"),
+            "no records of your own for sm_80",
+        ),
+        (("--import", moved, "--target", "sm_80"), "its records are for sm_90, and not for sm_80"),
+        (("softmax", "--import", moved), "take no kernel, and one of them is given"),
+        (("--export", moved, "--import", moved), "take no kernel, and one of them is given"),
+        (("--import", folder / "nothing.json"), "does not exist"),
+    ):
+        result = run("tune", *arguments, columns=400)
+        assert result.exit_code != 0
+        assert message in " ".join(result.stderr.split())
+
+
+def test_records_that_are_not_kept_are_not_imported(run, folder, monkeypatch):
+    moved = folder / "moved.json"
+    write_records(moved, "sm_90", (_record(),))
+    monkeypatch.setenv("TILEWRIGHT_TUNED", "off")
+    current_settings.cache_clear()
+    assert "records are not kept here" in run("tune", "--import", moved).stderr

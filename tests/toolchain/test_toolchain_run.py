@@ -228,7 +228,14 @@ def test_a_tile_that_the_target_cannot_hold():
     with pytest.raises(tw.CompileErrors) as caught:
         tw.compile_all([lambda: _running_sums(z.partition(512, 512), x)])
     (refused,) = caught.value.exceptions
-    assert "f64 of shape (512, 512), takes 2,097,152 bytes; a multiproc" in str(refused)
+    assert isinstance(refused, tw.CompileError)
+    first, *_, note, way_out, _ = str(refused).splitlines()
+    assert first == (
+        "error[target]: the largest tile, f64 of shape (512, 512), does not fit sm_80: "
+        "it takes 2,097,152 bytes"
+    )
+    assert "262,144 bytes of registers and 167,936 bytes of shared memory" in note
+    assert "choose smaller tiles, or work on this one in parts, in a loop" in way_out
 
 
 def test_not_bytecode_at_all():

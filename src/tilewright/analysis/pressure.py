@@ -81,7 +81,7 @@ class _Peak:
 
     def _note(self, op: Op, live: Iterable[Value]) -> None:
         words = sum(words_of(value) for value in live if value not in self._free)
-        if words > self.words:
+        if words >= self.words:  # of equal points the first in program order
             self.words, self.location = words, op.loc
 
 

@@ -16,6 +16,7 @@ Runs before `order_tokens`, which depends on the number of CTAs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.pressure import PRODUCTS, Pressure, register_pressure, words_of
@@ -97,7 +98,7 @@ class _Kernel:
     """A kernel with products, on its target."""
 
     function: Function
-    products: list[Op]
+    products: Sequence[Op]
     pressure: Pressure
     target: Architecture
 
@@ -157,7 +158,7 @@ def _fit_together(kernel: _Kernel, are_apart: bool) -> bool:
     return fits and kernel.words <= _FEW_WARPS * _WARP * share
 
 
-def _for_tensor_memory(given: EntryHints, products: list[Op]) -> EntryHints:
+def _for_tensor_memory(given: EntryHints, products: Sequence[Op]) -> EntryHints:
     """The sums of two tiles of the output fit tensor memory: one is stored while one is summed."""
     if given.num_ctas is not None:
         return given
@@ -173,7 +174,7 @@ def _fitting(words: int, room: int) -> int | None:
     return ctas if ctas > 1 else None
 
 
-def _second_sums(products: list[Op], target: Architecture) -> int:
+def _second_sums(products: Sequence[Op], target: Architecture) -> int:
     """Words of the sums that 8-bit floats take twice: short ones are added to exact ones."""
     if target.tensor_cores is not TensorCores.WARP_GROUP:
         return 0
