@@ -35,9 +35,8 @@ def one_by_one(z: Mut[f32, Cut[N, B]], w: Ref[f32, N], x: Ref[f32, N], y: Ref[f3
 
 
 def pressure(kernel, **chosen):
-    return kernel.specialized(
-        sample_specialization(kernel.signature, "sm_90", chosen)
-    ).facts.pressure
+    spec = sample_specialization(kernel.signature, "sm_90", chosen)
+    return kernel.specialized(spec).facts.pressure
 
 
 def test_sums_of_a_product_are_held_and_its_factors_are_not():

@@ -119,11 +119,8 @@ def test_the_assembler_and_the_disk_cache_tell_alike(tmp_path, monkeypatch):
     try:
         for _ in range(2):
             x, y, z = (tw.meta((512, 512), f16, target="sm_90") for _ in "xyz")
-            hinted = product.with_hints(num_worker_warps=4, num_ctas=1)
-            fresh = tw.kernel(deny_checks=True)(hinted.source.function)
-            operation = fresh.with_hints(num_worker_warps=4, num_ctas=1)(
-                z.partition(128, 256), x, y
-            )
+            fresh = tw.kernel(deny_checks=True, num_worker_warps=4)(product.source.function)
+            operation = fresh.with_hints(num_ctas=1)(z.partition(128, 256), x, y)
             with pytest.warns(PerformanceWarning, match="bytes of each thread in memory"):
                 operation.compile()
             operation.close()
