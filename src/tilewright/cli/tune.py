@@ -167,11 +167,15 @@ def tune_command(screen: Screen, /, names: tuple[str, ...], **options: Any) -> N
 
 
 def _move(screen: Screen, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    exported, imported = options["exported"], options["imported"]
+    exported: Path | None = options["exported"]
+    imported: Path | None = options["imported"]
     if names or (exported is not None and imported is not None):
         raise BadInput("--export FILE and --import FILE take no kernel, and one of them is given")
-    move, file = (export_records, exported) if imported is None else (import_records, imported)
-    move(screen, file, options["target"], as_json=options["as_json"])
+    target, as_json = options["target"], options["as_json"]
+    if exported is not None:
+        export_records(screen, exported, target, as_json=as_json)
+    if imported is not None:
+        import_records(screen, imported, target, as_json=as_json)
 
 
 def _wanted(options: dict[str, Any]) -> TuneRequest:

@@ -62,7 +62,7 @@ def choose_hints(function: Function, target: str) -> Function:
     products = [op for op in function.walk() if isinstance(op, PRODUCTS)]
     given = EntryHints.held_by(function.hints)
     if products:
-        kernel = _Kernel(function, products, register_pressure(function), known)
+        kernel = _MultiplyingKernel(function, products, register_pressure(function), known)
         chosen = _for_products(kernel)
         rules: dict[type[Op], Rule] = {Walk: _group}
         if not known.has_accelerator and kernel.words < _threads(chosen) * _FULL_SHARE:
@@ -94,7 +94,7 @@ def _for_rows(given: EntryHints, words: int, target: Architecture) -> EntryHints
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class _MultiplyingKernel:
     """A kernel with products, on its target."""
 
     function: Function
@@ -122,7 +122,7 @@ class _Kernel:
         return _SHARE if self.words == self.pressure.words else _SHARE_OF_FACTORS
 
 
-def _for_products(kernel: _Kernel) -> EntryHints:
+def _for_products(kernel: _MultiplyingKernel) -> EntryHints:
     given = EntryHints.held_by(kernel.function.hints)
     if (given.occupancy or 1) > 1:
         return given  # the blocks of a multiprocessor share its registers, whatever their warps
@@ -144,7 +144,7 @@ def _threads(hints: EntryHints) -> int:
     return (hints.num_worker_warps or _FEW_WARPS) * _WARP * (hints.num_ctas or 1)
 
 
-def _fit_together(kernel: _Kernel, are_apart: bool) -> bool:
+def _fit_together(kernel: _MultiplyingKernel, are_apart: bool) -> bool:
     """Whether two blocks fit a multiprocessor: one loads and stores while the other multiplies.
 
     If a product is a factor of another one, as in attention, one block also computes the elements
@@ -191,7 +191,7 @@ def _narrow_bits(product: Op) -> int | None:
     return element.bits if element.bits <= _MOST_NARROW or element is Element.TF32 else None
 
 
-def _are_apart(kernel: _Kernel) -> bool:
+def _are_apart(kernel: _MultiplyingKernel) -> bool:
     """Whether all factors of products come from memory, and none from another product.
 
     The CTAs of a block divide the rows or columns of a product, and would exchange such a factor.
