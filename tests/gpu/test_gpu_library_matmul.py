@@ -78,7 +78,8 @@ def test_empty(shape):
         Config.of(BM=256, BN=256, BK=64, SPLITS=1, num_ctas=2, num_worker_warps=8),
         Config.of(BM=128, BN=256, BK=32, SPLITS=1, num_worker_warps=8),
         Config.of(BM=256, BN=256, BK=64, SPLITS=2, num_ctas=2, num_worker_warps=8),
-        Config.of(BM=128, BN=128, BK=64, SPLITS=3, TAIL=128, num_worker_warps=4),
+        Config.of(BM=128, BN=128, BK=64, SPLITS=9, num_worker_warps=4),
+        Config.of(BM=128, BN=128, BX=32, BK=64, SWAPPED=True, num_worker_warps=8),
         Config.of(BM=64, BN=128, BK=128, blocks=132, num_worker_warps=8),
         Config.of(BM=128, BN=128, BX=64, BK=64, LATENCY=6, num_worker_warps=8),
         Config.of(BM=64, BN=128, BX=32, BK=128, LATENCY=4, num_worker_warps=4),
@@ -92,6 +93,27 @@ def test_configurations(config):
     with forcing("matmul", config):
         matmul(a, b, out=out, transpose_b=True, bias=bias, activation="relu").sync()
     check(out, a, b, transpose_b=True, bias=bias, activation="relu")
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(1, 517, 2049), (19, 131, 4099), (1000, 777, 333), (130, 2000, 77), (5, 3, 2)]
+)
+def test_rows_that_are_not_aligned(shape, transpose_a, transpose_b):
+    a, b = stored(*shape, transpose_a, transpose_b, f16)
+    turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    out = poisoned(*shape[:2])
+    check(matmul(a, b, out=out, **turned).sync(), a, b, **turned)
+
+
+@pytest.mark.parametrize("rows", [17, 24, 33, 64, 90, 100, 128, 150, 190, 256, 300])
+@pytest.mark.parametrize(("n", "k"), [(1024, 4096), (6144, 512), (320, 20000)])
+def test_any_number_of_rows(rows, n, k):
+    a, b = stored(rows, n, k, False, True, bf16)
+    out, residual = poisoned(rows, n, bf16), some((rows, n), bf16, 4)
+    given = {"transpose_b": True, "residual": residual, "activation": "gelu"}
+    check(matmul(a, b, out=out, **given).sync(), a, b, **given)
 
 
 @pytest.mark.parametrize("transpose_b", [False, True])

@@ -129,8 +129,8 @@ class TestMatmul:
         ):
             with forcing("matmul", config):
                 check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
-        cut = cut_at_once(tw.zeros((m, n), f16), 16, 16)
-        assert cut.order == ((1, 0) if m < n else (0, 1))
+        cut = cut_at_once(tw.zeros((1, m, n), f16), 16, 16)
+        assert cut.order == ((0, 2, 1) if m < n else (0, 1, 2))
 
     @pytest.mark.parametrize("n", [144, 136, 131, 50])
     @pytest.mark.parametrize("transpose_b", [False, True])
@@ -169,14 +169,29 @@ class TestMatmul:
             result = matmul(a, b, **epilogue).sync()
         check(result, a, b, **epilogue)
 
-    @pytest.mark.parametrize("tail", [16, 32, 64])
-    def test_splits_of_the_last_columns(self, tail):
-        a, b = stored(37, 53, 100, False, True, f16)
-        epilogue = {"bias": some(53, f16, 2), "residual": some((37, 53), f16, 3)}
-        config = Config.of(BM=32, BN=16, BK=16, SPLITS=2, TAIL=tail, group=(1, 2, 1))
-        with forcing("matmul", config):
-            result = matmul(a, b, transpose_b=True, **epilogue).sync()
-        check(result, a, b, transpose_b=True, **epilogue)
+    @pytest.mark.parametrize(
+        "config",
+        [
+            Config.of(BM=16, BN=32, BK=16, SWAPPED=True),
+            Config.of(BM=16, BN=32, BX=16, BK=16, SWAPPED=True),
+            Config.of(BM=16, BN=32, BK=16, SPLITS=3, SWAPPED=True),
+            Config.of(BM=16, BN=32, BK=16, blocks=3, group=(1, 2, 1), SWAPPED=True),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"])
+    def test_the_transposed_product(self, config, batch):
+        """A bias belongs to columns: with one, the product is computed as it is."""
+        a, b = some((*batch, 37, 100)), some((100, 53), f16, 1)
+        residual, bias = some((*batch, 37, 53), f16, 2), some(53, f16, 3)
+        for asked in ({}, {"activation": "silu", "residual": residual}, {"bias": bias}):
+            with forcing("matmul", config):
+                check(matmul(a, b, **asked).sync(), a, b, **asked)
+
+    def test_partial_sums_of_more_splits_than_steps(self):
+        a, b = some((20, 100)), some((100, 30), f16, 1)
+        with forcing("matmul", Config.of(BM=16, BN=16, BK=32, SPLITS=9)):
+            check(matmul(a, b).sync(), a, b)
 
     def test_in_a_graph(self):
         a, b, out = some((40, 29)), some((29, 53), f16, 1), tw.zeros((40, 53), f16)

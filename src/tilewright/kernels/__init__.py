@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from tilewright.kernels.elements.transposes import transpose, transpose_tiles
     from tilewright.kernels.gemm.gemv import gemv_kernel
     from tilewright.kernels.gemm.grouped import grouped_matmul, grouped_matmul_kernel
-    from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, matvec, sum_splits_kernel
+    from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, matvec
     from tilewright.kernels.gemm.once import matmul_once_kernel
+    from tilewright.kernels.gemm.splits import split_kernel, sum_splits_kernel
+    from tilewright.kernels.gemm.warm_up import warm_up
     from tilewright.kernels.gemm.wide import matmul_wide_kernel
     from tilewright.kernels.heads.decode import (
         Parts,
@@ -190,6 +192,7 @@ __all__ = [
     "silu_mul_rows",
     "softmax",
     "softmax_rows",
+    "split_kernel",
     "sum",
     "sum_splits_kernel",
     "top_k",
@@ -199,6 +202,7 @@ __all__ = [
     "transpose_tiles",
     "varlen_attention",
     "varlen_attention_tiles",
+    "warm_up",
 ]
 
 _NAMES = {
@@ -209,8 +213,10 @@ _NAMES = {
     "elements.histograms": "histogram histogram_bins histogram_elements histogram_products",
     "heads.kv_cache": "append_dealt append_few append_kv append_lines append_many",
     "gemm.once": "matmul_once_kernel",
+    "gemm.warm_up": "warm_up",
     "gemm.wide": "matmul_wide_kernel",
-    "gemm.matmuls": "matmul matmul_kernel matvec sum_splits_kernel",
+    "gemm.matmuls": "matmul matmul_kernel matvec",
+    "gemm.splits": "split_kernel sum_splits_kernel",
     "rows.norm_gradients": (
         "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
     ),

@@ -1,78 +1,123 @@
-"""Tile configurations of matrix products: a tuned record, or else a heuristic.
+"""Tile configurations of matrix products: a tuned record, or else a rule.
 
 A configuration has BM rows and BN columns of an output tile, perhaps BX columns of a second tile at
 the end of the row, BK elements of the sum, the LATENCY of the loads, the number of SPLITS of the
-sum (split-K), for all columns or for the last TAIL of them, a schedule and hints. A product of few
-rows has FOLDS of a row in place of most of these. Every configuration is legal for every shape.
+sum (split-K) and hints. With a schedule, blocks walk the output; without one, each block has a
+tile. A product of few rows has FOLDS of a row in place of most of these. Every configuration is
+legal for every shape.
 
 The fastest tile depends on how evenly the tiles of an output fill the GPU, and neighbouring shapes
 differ in that. A record therefore counts for its exact shape alone; every other shape takes the
-tile with the least estimated time (`tiles`).
+tile with the least estimated time (`tiles`), of the few that a weight has.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import ceil
+from operator import itemgetter
 
 from tilewright import f32
 from tilewright.kernels import large_tiles
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemm.operands import MOST_FORMS, ProductForm
-from tilewright.kernels.gemm.tiles import BAND, fastest, tiles_of
+from tilewright.kernels.gemm.tiles import (
+    BAND,
+    LINE,
+    MULTIPROCESSORS,
+    Costs,
+    ProductSize,
+    ProductTile,
+    menu_of,
+    tiles_of,
+    without_swapped,
+)
 from tilewright.kernels.large_tiles import CPU
 from tilewright.tune import Config, Key, chosen
 
-__all__ = ["FEWEST_ROWS", "MOST_ROWS", "WEIGHTS", "choose_gemv", "choose_grouped", "choose_matmul"]
+__all__ = [
+    "FEWEST_ROWS",
+    "MOST_ROWS",
+    "WEIGHTS",
+    "choose_grouped",
+    "choose_product",
+    "gemv_rule",
+    "matmul_rule",
+    "menu_for",
+    "size_of",
+]
 
 # Least rows of a tensor-core tile; a product of no more rows is bound by reading the weights.
 MOST_ROWS = 16
 FEWEST_ROWS = 8  # least rows of the other side of such a tile
 WEIGHTS = 64  # folded rows of weights on the one side
-MOST_FOLDS = 4  # folds of one row
-FEW_COLUMNS = 4096  # columns of an output where tiles of whole rows would leave a large GPU idle
+MOST_SERVED = 8192  # rows up to which a weight has a menu
 EDGE = 128  # edge of a tile that uses the tensor cores of any GPU well
 SMALL_EDGE = 64  # edge of a tile without tensor cores or TMA
+# Folded products of one row and of few rows, and their costs.
+ONE_ROW = Config.of(BM=1, BN=8, BK=128, FOLDS=8, occupancy=4, num_worker_warps=4)
+FEW_ROWS = Config.of(BM=MOST_ROWS, BN=32, BK=128, FOLDS=2, occupancy=3, num_worker_warps=4)
+GEMV_COSTS = Costs(0.0, 0.5, 0.22, 0.0, 0.0, 0.2)
 
 
-def choose_matmul(form: ProductForm) -> Config:
-    """BM, BN, perhaps BX, BK, LATENCY, SPLITS and TAIL of a product of many rows."""
-    return chosen("matmul", form.key, form.target, within=0.0) or _expected(form)
+def choose_product(form: ProductForm) -> Config:
+    """The configuration of a product; one with FOLDS is for the kernel of few rows."""
+    if form.shape[0] <= MOST_ROWS:
+        return chosen("gemv", form.key, form.target, within=0.0) or gemv_rule(form)
+    return chosen("matmul", form.key, form.target, within=0.0) or matmul_rule(form)
 
 
 @lru_cache(maxsize=MOST_FORMS)
-def _expected(form: ProductForm) -> Config:
-    """Heuristic for a product of many rows."""
+def matmul_rule(form: ProductForm) -> Config:
+    """The rule for a product of many rows."""
     if form.target == CPU:
         return large_tiles.products(*form.shape)
-    tiles = tiles_of(form.target, form.factor, form.layout)
-    if not tiles or not form.is_aligned:
-        return _plain(form)
-    batch, (m, n, k) = form.batch, form.shape
-    if batch > 1:  # a batch has about as many tiles as its matrices stacked
-        walked = tuple(tile for tile in tiles if "BX" not in tile.config.values)
-        return fastest(walked, batch * m, n, k).updated(SPLITS=1, TAIL=0)
-    return fastest(tiles, m, n, k)
+    size = size_of(form)
+    tiles = menu_for(form) if size.m <= MOST_SERVED else _tiles(form)
+    plans = [plan for tile in tiles for plan in tile.plans(size)]
+    return min(plans, key=itemgetter(0))[1] if plans else _plain(form)
 
 
-def choose_gemv(form: ProductForm) -> Config:
-    """BM, BN, BK and FOLDS of a product of few rows."""
-    return chosen("gemv", form.key, form.target, within=1.0) or _expected_of_few(form)
+def menu_for(form: ProductForm) -> tuple[ProductTile, ...]:
+    """The tiles that a product chooses from, the same for all numbers of rows."""
+    return menu_of(_tiles(form), size_of(form)._replace(m=0, pitch_a=LINE))
+
+
+def _tiles(form: ProductForm) -> tuple[ProductTile, ...]:
+    """Tiles of known speed for a product: a bias belongs to columns and cannot be swapped."""
+    if not form.is_aligned:
+        return ()
+    tiles = tiles_of(form.target, form.factor)
+    return without_swapped(tiles) if form.epilogue["HAS_BIAS"] else tiles
+
+
+def size_of(form: ProductForm) -> ProductSize:
+    """The numbers of a product that its time depends on."""
+    return ProductSize(form.batch, *form.shape, form.itemsize, *form.pitches)
 
 
 @lru_cache(maxsize=MOST_FORMS)
-def _expected_of_few(form: ProductForm) -> Config:
-    """Heuristic for a product of few rows."""
+def gemv_rule(form: ProductForm) -> Config:
+    """The rule for a product of few rows: two kernels for all numbers of rows, or split-K."""
     if form.target == CPU:
         return large_tiles.few_rows(*form.shape)
-    m, n, _ = form.shape
-    rows = power_of_two(m)
-    folds = max(FEWEST_ROWS // rows, 2) if rows < MOST_ROWS or n <= FEW_COLUMNS else 1
-    folds = min(folds, MOST_FOLDS)
-    is_easy = form.is_aligned and form.factor is not f32
-    return Config.of(
-        BM=max(rows, FEWEST_ROWS // folds), BN=WEIGHTS // folds, BK=128 if is_easy else 32,
-        FOLDS=folds, occupancy=(4 if rows < FEWEST_ROWS else 2) if is_easy else None,
-    )  # fmt: skip
+    if not form.is_aligned or form.factor is f32:
+        rows = max(power_of_two(form.shape[0]), FEWEST_ROWS)
+        return Config.of(BM=rows, BN=WEIGHTS, BK=32, FOLDS=1)
+    return _or_splits(form, ONE_ROW if form.shape[0] == 1 else FEW_ROWS)
+
+
+def _or_splits(form: ProductForm, config: Config) -> Config:
+    """The configuration, or one that splits K where too few weights would leave a GPU idle."""
+    size, values = size_of(form), config.values
+    tiles_n = size.batch * ceil(size.n / values["BN"])
+    rounds = ceil(tiles_n / (MULTIPROCESSORS * values.get("occupancy", 1)))
+    steps = ceil(size.k / (values["BK"] * values.get("FOLDS", 1)))
+    costs = GEMV_COSTS
+    time = rounds * (costs.edge + steps * costs.step) + costs.far * size.megabytes
+    plans = [plan for tile in menu_for(form) if tile.splits for plan in tile.plans(size)]
+    least = min(plans, key=itemgetter(0), default=(time, config))
+    return least[1] if least[0] < time else config
 
 
 def choose_grouped(key: Key, target: str) -> Config:
@@ -92,4 +137,6 @@ def _plain(form: ProductForm) -> Config:
     if form.factor is f32:
         edge, depth = SMALL_EDGE, 16
     rows, columns, deep = (power_of_two(max(extent, 16)) for extent in form.shape)
-    return Config.of(BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), group=BAND)
+    return Config.of(
+        BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), blocks=1 << 20, group=BAND
+    )

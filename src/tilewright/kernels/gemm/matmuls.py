@@ -1,51 +1,39 @@
 """Matrix products: `activation(a @ b + bias) + residual`, single or batched, accumulated in f32.
 
-The kernel here walks the tiles of the output. Separate kernels compute few rows (`gemv`), outputs
-whose tiles all fit the GPU at once (`once`) and tiles of two widths (`wide`). Every kernel takes
-operands of any strides, so a transposed operand is a view with its axes exchanged.
-
-Split-K: where the output has too few tiles to occupy a GPU, or its last tiles would leave much of
-the GPU idle, the sums over K are split. Each split writes partial sums, and a second kernel adds
-them in a fixed order, so results are the same at every run.
+The kernel here walks the tiles of the output. Separate kernels compute few rows (`gemv`), one tile
+for each block (`once`), tiles of two widths (`wide`) and sums that are split (`splits`). Every
+kernel takes operands of any strides, so a transposed operand is a view with its axes exchanged;
+rows that tiles cannot be read from quickly are copied first (`aligned`).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Literal
 
 import tilewright as tw
-from tilewright import Const, Cut, Mapped, Mut, Ref, f32
+from tilewright import Const, Cut, Mapped, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, T, X, Y, Z
 from tilewright.kernels.arguments import check_extents, check_tensor, giving, output
-from tilewright.kernels.gemm.configs import MOST_ROWS, choose_gemv, choose_matmul
+from tilewright.kernels.gemm.aligned import aligned, is_worth_copying
+from tilewright.kernels.gemm.configs import choose_product
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemm.gemv import launch_gemv
 from tilewright.kernels.gemm.once import fits_at_once, launch_once
 from tilewright.kernels.gemm.operands import (
-    MOST_FORMS,
     MatrixProduct,
     ProductRequest,
     check_matrices,
     exchanged,
     product,
     specialised,
+    swapped,
 )
+from tilewright.kernels.gemm.splits import add_splits, launch_splits, no_parts
 from tilewright.kernels.gemm.wide import first_columns, launch_wide
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = [
-    "add_splits",
-    "launch_matmul",
-    "launch_splits",
-    "matmul",
-    "matmul_kernel",
-    "matvec",
-    "sum_splits_kernel",
-]
-
-SUM_TILE = (16, 128)  # tile of the kernel that adds splits
+__all__ = ["launch_matmul", "matmul", "matmul_kernel", "matvec"]
 
 
 # The dims of `bias` and `residual` are independent: an unused one may have any extents.
@@ -54,12 +42,11 @@ def matmul_kernel(
     out: Mapped[OUT, Literal[1], Cut[M, BM], Cut[N, BN]], a: Ref[T, P, M, K], b: Ref[T, Q, K, N],
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
     *, FACTOR: Const[type[tw.DType]], BK: Const[int] = 64, LATENCY: Const[int] = 0,
-    SPLITS: Const[int] = 1, IS_FAST: Const[bool] = False,
-    SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
+    IS_FAST: Const[bool] = False, SHARED_A: Const[bool] = False, SHARED_B: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
-    """`out = activation(a @ b + bias) + residual`, or the partial sums of SPLITS ranges of K."""
-    tw.require(out.shape[0] == SPLITS * (Q if SHARED_A else P))
+    """`out = activation(a @ b + bias) + residual`."""
+    tw.require(out.shape[0] == (Q if SHARED_A else P))
     if HAS_BIAS:
         tw.require(C == N)
     if HAS_RESIDUAL:
@@ -67,42 +54,16 @@ def matmul_kernel(
     left, right = a.partition(1, BM, BK), b.partition(1, BK, BN)
     biases = bias.partition(1, 1, BN) if HAS_BIAS else None
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
-    steps = left.num_tiles(2)
-    stretch = tw.cdiv(steps, SPLITS)
     for at in out.indices():  # this block's share of the tiles, disjoint from every other's
-        part, i, j = at
-        batch, first = part // SPLITS, part % SPLITS * stretch
+        batch, i, j = at
         u, v = 0 if SHARED_A else batch, 0 if SHARED_B else batch
         acc = tw.zeros((BM, BN), f32)
-        for k in range(first, min(first + stretch, steps)):
+        for k in range(left.num_tiles(2)):
             x = left.load(u, i, k, latency=LATENCY or None).reshape(BM, BK).astype(FACTOR)
             y = right.load(v, k, j, latency=LATENCY or None).reshape(BK, BN).astype(FACTOR)
             acc = tw.mma(x, y, acc, fast_acc=IS_FAST)
-        result = finished(acc, (part, i, j), biases, ACTIVATION, residuals)
+        result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
         out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
-
-
-@tw.kernel(deny_checks=True, occupancy=4)  # it only reads: as much as possible at a time
-def sum_splits_kernel(
-    out: Mut[OUT, Literal[1], Cut[M, BM], Cut[N, BN]], parts: Ref[f32, P, M, N],
-    bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z], *, SPLITS: Const[int],
-    HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
-) -> None:  # fmt: skip
-    """`out = activation(sum of SPLITS parts + bias) + residual`."""
-    tw.require(SPLITS * out.shape[0] == P)
-    if HAS_BIAS:
-        tw.require(C == N)
-    if HAS_RESIDUAL:
-        tw.require(out.shape[0] == X and Y == M and Z == N)
-    batch, i, j = out.index
-    tiles = parts.partition(1, BM, BN)
-    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
-    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
-    acc = tw.zeros((BM, BN), f32)
-    for split in tw.static_range(SPLITS):
-        acc += tiles[batch * SPLITS + split, i, j].reshape(BM, BN)
-    result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
-    out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
 # --- the function ---------------------------------------------------------------------------------
@@ -189,39 +150,22 @@ def as_row(vector: tw.Tensor) -> tw.Tensor:
 
 
 def _launched(wanted: MatrixProduct) -> tw.DeviceOp[Any]:
-    form = wanted.form
-    m, n, k = form.shape
-    if not k:  # an empty sum has no parts
-        return add_splits(wanted, tw.empty((0, m, n), f32, device=wanted.out.device), 0)
-    if m <= MOST_ROWS:
-        return launch_gemv(wanted, choose_gemv(form))
-    config = choose_matmul(form)
-    if config.values.get("SPLITS", 1) > 1:
-        return launch_splits(wanted, config)
-    return launch_matmul(wanted, config)
-
-
-def launch_splits(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
-    """The launches of a product with a configuration that splits all sums, or some of them."""
-    splits, tail, n = config["SPLITS"], config.values.get("TAIL", 0), wanted.out.shape[2]
-    if 0 < tail < n:  # two independent parts of one output
-        whole = launch_matmul(_columns(wanted, 0, n - tail), _without_splits(config))
-        return tw.zip(whole, _split(_columns(wanted, n - tail, n), config, splits))
-    return _split(wanted, config, splits)
-
-
-def _split(wanted: MatrixProduct, config: Config, splits: int) -> tw.DeviceOp[Any]:
-    """Partial sums of SPLITS ranges of K for each element, then the sums of those."""
-    batch, m, n = wanted.out.shape
-    parts = tw.empty((batch * splits, m, n), f32, device=wanted.out.device)
-    kernel, constants = specialised(matmul_kernel, wanted.form, config, is_last=False)
-    a, b = wanted.a, wanted.b
-    sums = kernel(walked(parts, config), a, b, a, a, **constants)
-    return sums.then(lambda _: add_splits(wanted, parts, splits))
+    if not wanted.form.shape[2]:  # an empty sum has no parts
+        return add_splits(wanted, no_parts(wanted))
+    if is_worth_copying(wanted):
+        copies, even = aligned(wanted)
+        return copies.then(lambda _: launch_matmul(even, choose_product(even.form)))
+    return launch_matmul(wanted, choose_product(wanted.form))
 
 
 def launch_matmul(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
-    """The launch of a product with a configuration without splits."""
+    """The launches of a product with a configuration."""
+    if "FOLDS" in config.values:
+        return launch_gemv(wanted, config)
+    if config.values.get("SWAPPED") and not wanted.form.epilogue["HAS_BIAS"]:
+        wanted = swapped(wanted)
+    if config.values.get("SPLITS", 1) > 1:
+        return launch_splits(wanted, config)
     edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
     if edge is not None:
         return launch_wide(wanted, config, edge)
@@ -236,28 +180,3 @@ def launch_matmul(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
 def walked(out: tw.Tensor, config: Config) -> tw.PersistentPartition:
     """An output with the partition that the kernel takes."""
     return config.walk(out[:].partition(1, config["BM"], config["BN"]))
-
-
-def _columns(wanted: MatrixProduct, start: int, stop: int) -> MatrixProduct:
-    """The part of a product with these columns."""
-    place = (slice(None), slice(None), slice(start, stop))
-    has = wanted.form.epilogue
-    return wanted._replace(
-        out=wanted.out[place],
-        b=wanted.b[place],
-        bias=wanted.bias[place] if has["HAS_BIAS"] else wanted.bias,
-        residual=wanted.residual[place] if has["HAS_RESIDUAL"] else wanted.residual,
-    )
-
-
-@lru_cache(maxsize=MOST_FORMS)
-def _without_splits(config: Config) -> Config:
-    return config.updated(SPLITS=1)
-
-
-def add_splits(wanted: MatrixProduct, parts: tw.Tensor, splits: int) -> tw.DeviceOp[Any]:
-    """The launch that adds the partial sums of all splits, for each matrix."""
-    cut = wanted.out.partition(1, *SUM_TILE)
-    return sum_splits_kernel(
-        cut, parts, wanted.bias, wanted.residual, SPLITS=splits, **wanted.form.epilogue
-    )

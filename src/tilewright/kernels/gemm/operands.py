@@ -8,7 +8,7 @@ once for each layout (`ProductForm`); views of a handle are made once as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from tilewright.kernels.arguments import (
     shown,
 )
 from tilewright.kernels.gemm.epilogues import ACTIVATIONS
+from tilewright.kernels.large_tiles import CPU
 from tilewright.kernels.views import kept
 from tilewright.tune import Config, Key, key_of
 
@@ -37,9 +38,12 @@ __all__ = [
     "check_matrices",
     "exchanged",
     "exchanged_batch",
+    "has_even_rows",
     "only_matrix",
     "product",
     "specialised",
+    "swapped",
+    "with_factors",
 ]
 
 NARROW = (f8e4m3fn, f8e5m2)
@@ -121,10 +125,17 @@ class ProductForm:
     factor: type[tw.DType]  # dtype in which elements are multiplied
     target: str
     layout: str  # of each factor: `n` as it is, `t` transposed
-    is_aligned: bool  # rows begin at addresses that TMA accepts
+    is_aligned: bool  # rows of the factors begin at addresses that TMA accepts
+    itemsize: int  # bytes of an element of the factors
+    pitches: tuple[int, int]  # bytes between the rows of each factor, as stored
     is_one_matrix: bool  # the matrices of `a`, stacked, are one matrix
     constants: dict[str, Any]  # constants of a kernel that multiplies, without the epilogue's
     epilogue: dict[str, Any]  # constants of a kernel that stores results
+
+    @property
+    def is_tensor_core(self) -> bool:
+        """Whether the factors are multiplied by tensor cores of a GPU."""
+        return self.target != CPU and self.factor is not f32
 
     @cached_property
     def key(self) -> Key:
@@ -177,6 +188,32 @@ def product(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Matrix
     return made, result
 
 
+def with_factors(wanted: MatrixProduct, a: tw.Tensor, b: tw.Tensor) -> MatrixProduct:
+    """The same product of other tensors with the same elements, whose rows are even."""
+    form = replace(wanted.form, is_aligned=True, pitches=(_pitch(a), _pitch(b)))
+    # A stand-in for an unused operand of the epilogue is the first factor.
+    bias, residual = (a if one is wanted.a else one for one in (wanted.bias, wanted.residual))
+    return wanted._replace(a=a, b=b, bias=bias, residual=residual, form=form)
+
+
+def swapped(wanted: MatrixProduct) -> MatrixProduct:
+    """The transposed product, `out.T = b.T @ a.T`, of one without a bias."""
+    out, a, b = (kept(one, exchanged_batch) for one in wanted[:3])
+    is_added = wanted.form.epilogue["HAS_RESIDUAL"]
+    residual = kept(wanted.residual, exchanged_batch) if is_added else b
+    shared = wanted.form.constants["SHARED_A"], wanted.form.constants["SHARED_B"]
+    form = _turned(wanted.form) if any(shared) else wanted.form
+    return MatrixProduct(out, b, a, b, residual, form, is_new=wanted.is_new)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _turned(form: ProductForm) -> ProductForm:
+    """The form with the roles of its factors exchanged."""
+    was = form.constants
+    turned = {"SHARED_A": was["SHARED_B"], "SHARED_B": was["SHARED_A"]}
+    return replace(form, constants={**was, **turned})
+
+
 def _form_key(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Any, ...]:
     """The key of a form: layouts of the tensors, and options of the call."""
     operands = (a, b, request.out, request.bias, request.residual)
@@ -216,7 +253,9 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> ProductForm:
         factor=factor,
         target=a.device.target,
         layout="".join("n" if one.strides[-1] == 1 else "t" for one in (a, b)),
-        is_aligned=all(_has_even_rows(one) for one in (a, b, out)),
+        is_aligned=has_even_rows(a) and has_even_rows(b),
+        itemsize=a.itemsize,
+        pitches=(_pitch(a), _pitch(b)),
         is_one_matrix=is_one_matrix,
         constants={
             "FACTOR": factor,
@@ -319,7 +358,13 @@ def one_row(bias: tw.Tensor) -> tw.Tensor:
     return bias[None, None]
 
 
-def _has_even_rows(matrices: tw.Tensor) -> bool:
+def _pitch(matrices: tw.Tensor) -> int:
+    """Bytes between the rows of a matrix, as it is stored."""
+    return max(matrices.strides[-2:]) * matrices.itemsize
+
+
+def has_even_rows(matrices: tw.Tensor) -> bool:
+    """Whether the rows of every matrix, as stored, begin at addresses that TMA accepts."""
     *batch, rows, columns = matrices.strides
     inner = [stride for stride in (rows, columns) if stride != 1]
     outer = batch if matrices.ndim > 2 and matrices.shape[0] > 1 else []

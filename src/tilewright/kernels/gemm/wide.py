@@ -14,7 +14,6 @@ import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
-from tilewright.kernels.gemm.once import cut_at_once
 from tilewright.kernels.gemm.operands import MatrixProduct, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -65,7 +64,8 @@ def matmul_wide_kernel(
 
 def first_columns(n: int, config: Config) -> int | None:
     """Columns of the first part; None unless every share has both tiles."""
-    width, more = config["BN"], config.values.get("BX", 0)
+    values = config.values
+    width, more = values["BN"], values.get("BX", 0)
     if not more:
         return None
     shares = -(-n // (width + more))
@@ -83,11 +83,18 @@ def launch_wide(wanted: MatrixProduct, config: Config, edge: int) -> tw.DeviceOp
     biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
     residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
     cuts = (
-        cut_at_once(kept(out, only_matrix), config["BM"], config["BN"]),
-        cut_at_once(kept(last_out, only_matrix), config["BM"], config["BX"]),
+        _cut(kept(out, only_matrix), config["BM"], config["BN"]),
+        _cut(kept(last_out, only_matrix), config["BM"], config["BX"]),
     )
     factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
     return kernel(*cuts, *factors, *biases, *residuals, **constants)
+
+
+def _cut(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
+    """Output tiles numbered along the shorter axis first, as in `once`."""
+    if -(-matrix.shape[0] // height) <= -(-matrix.shape[1] // width):
+        return matrix.partition(height, width, order=(1, 0))
+    return matrix.partition(height, width)
 
 
 def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:

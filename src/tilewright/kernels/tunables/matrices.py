@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import reduce
-from math import ceil
 from operator import itemgetter, or_
 from typing import Any
 
@@ -12,16 +11,23 @@ import numpy as np
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.cutting import power_of_two
-from tilewright.kernels.gemm.configs import FEWEST_ROWS, WEIGHTS, choose_gemv, choose_matmul
+from tilewright.kernels.gemm.configs import (
+    FEWEST_ROWS,
+    WEIGHTS,
+    gemv_rule,
+    matmul_rule,
+    size_of,
+)
 from tilewright.kernels.gemm.gemv import gemv_kernel
-from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, sum_splits_kernel
+from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel
 from tilewright.kernels.gemm.once import matmul_once_kernel
 from tilewright.kernels.gemm.operands import ProductForm, ProductRequest, product
+from tilewright.kernels.gemm.splits import split_kernel, sum_splits_kernel
 from tilewright.kernels.gemm.tiles import BAND, MULTIPROCESSORS, tiles_of
 from tilewright.kernels.gemm.wide import matmul_wide_kernel
 from tilewright.kernels.tunables.beginnings import TARGET, dtype_of
 from tilewright.kernels.tunables.signed_sums import checked_trial, copied, in_turns, spread
-from tilewright.tune import Config, Key, Space, Trial, Tunable, forcing, key_of
+from tilewright.tune import Config, Key, Space, Trial, Tunable, key_of
 
 __all__ = ["GEMV", "MATMUL"]
 
@@ -42,7 +48,6 @@ MOST_NEAR = 5  # at most so many near candidates
 CENTERS = 2  # candidates whose neighbours are tried
 BANDS = ((1, 4, 1), (1, 16, 1))  # beside the default
 FAST_LIMIT = 2e-2  # error of sums with fast accumulation
-ANY = 1 << 20  # blocks: one for each tile, started by the GPU as resources allow
 # Stages of loads in flight; shared memory may hold fewer.
 LATENCIES = (3, 4, 5, 6, 8)
 DEPTHS = {f16.label: (32, 64, 128), f8e4m3fn.label: (64, 128, 256)}
@@ -61,33 +66,30 @@ def _form(key: Key, target: str) -> ProductForm:
 
 
 def _matmul_rule(key: Key, target: str) -> Config:
-    with forcing("matmul", None):
-        return choose_matmul(_form(key, target))
+    return matmul_rule(_form(key, target))
 
 
 def _gemv_rule(key: Key, target: str) -> Config:
-    with forcing("gemv", None):
-        return choose_gemv(_form(key, target))
+    return gemv_rule(_form(key, target))
 
 
 def _matmul_space(key: Key) -> Space:
     """The candidates of the library's heuristic, and the neighbours of its best ones."""
-    tiles = tiles_of(TARGET, dtype_of(key), str(dict(key.options)["layout"]))
-    _, m, n, k = key.shape
-    plans = sorted((plan for tile in tiles for plan in tile.plans(m, n, k)), key=itemgetter(0))
+    tiles, size = tiles_of(TARGET, dtype_of(key)), size_of(_form(key, TARGET))
+    plans = sorted((plan for tile in tiles for plan in tile.plans(size)), key=itemgetter(0))
     near = [config for seconds, config in plans if seconds <= NEAR * plans[0][0]][:MOST_NEAR]
     space = reduce(or_, map(Space.around, near))
     for config in near[:CENTERS]:
-        splits = config["SPLITS"]
-        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]], "blocks": (ANY,)}
+        splits = config.values.get("SPLITS", 1)
+        axes: dict[str, Any] = {"BK": DEPTHS[key.dtypes[0]]}
         if config is near[0]:
             axes["LATENCY"] = LATENCIES
-        if config["blocks"] * ROUNDS < ceil(m / config["BM"]) * ceil(n / config["BN"]):
+        if config.schedule is not None:
             axes["group"] = BANDS
         if splits > 1:
             axes["SPLITS"] = (max(splits - 1, 2), splits + 1)
         space |= Space.around(config, **axes)
-    if m * n < ROUNDS * SMALL_TILE[0] * SMALL_TILE[1] * MULTIPROCESSORS:
+    if size.m * size.n < ROUNDS * SMALL_TILE[0] * SMALL_TILE[1] * MULTIPROCESSORS:
         space |= _small_tiles(key)
     return space
 
@@ -96,7 +98,7 @@ def _small_tiles(key: Key) -> Space:
     """Tiles without a rate in the heuristic, for outputs of few tiles."""
     shallow, depth, deep = DEPTHS[key.dtypes[0]]
     two = Config.of(
-        BM=64, BN=128, BK=depth, SPLITS=1, num_worker_warps=4, occupancy=2,
+        BM=64, BN=128, BK=depth, num_worker_warps=4, occupancy=2,
         blocks=MULTIPROCESSORS * 2, group=BAND,
     )  # fmt: skip
     one = two.updated(num_worker_warps=8, occupancy=None, blocks=MULTIPROCESSORS)
@@ -164,7 +166,13 @@ def _keys(dtype: type[tw.DType], rows: tuple[int, ...]) -> tuple[Key, ...]:
 # Products of many rows: squares, layers, and squares of 8-bit floats.
 MATMUL = Tunable(
     name="matmul",
-    kernels=(matmul_kernel, matmul_once_kernel, matmul_wide_kernel, sum_splits_kernel),
+    kernels=(
+        matmul_kernel,
+        matmul_once_kernel,
+        matmul_wide_kernel,
+        split_kernel,
+        sum_splits_kernel,
+    ),
     rule=_matmul_rule,
     space=_matmul_space,
     keys=(
