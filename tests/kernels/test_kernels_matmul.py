@@ -120,17 +120,21 @@ class TestMatmul:
                 result = matmul(a, b, out_dtype=f16, **given).sync()
                 check(result, a, b, **given)
 
-    @pytest.mark.parametrize(("m", "n"), [(19, 67), (67, 19)])
-    def test_the_fewer_of_rows_and_columns_run_fastest(self, m, n):
+    @pytest.mark.parametrize(("n", "order"), [(200, (0, 2, 1)), (19, (0, 1, 2))])
+    def test_the_order_of_tiles_follows_from_the_weight_alone(self, n, order):
+        config = Config.of(BM=16, BN=16, BK=16)
+        for m in (19, 67, 300):
+            assert cut_at_once(tw.zeros((1, m, n), f16), config).order == order
+        turned = config.updated(SWAPPED=True)
+        mirrored = {(0, 2, 1): (0, 1, 2), (0, 1, 2): (0, 2, 1)}[order]
+        assert cut_at_once(tw.zeros((1, n, 67), f16), turned).order == mirrored
+
+    @pytest.mark.parametrize(("m", "n"), [(19, 67), (67, 19), (19, 200)])
+    def test_orders_of_tiles(self, m, n):
         a, b = stored(m, n, 29, False, True, f16)
-        for config in (
-            Config.of(BM=16, BN=16, BK=16, blocks=12),
-            Config.of(BM=16, BN=32, BX=16, BK=16),
-        ):
+        for config in (Config.of(BM=16, BN=16, BK=16), Config.of(BM=16, BN=32, BX=16, BK=16)):
             with forcing("matmul", config):
                 check(matmul(a, b, transpose_b=True).sync(), a, b, transpose_b=True)
-        cut = cut_at_once(tw.zeros((1, m, n), f16), 16, 16)
-        assert cut.order == ((0, 2, 1) if m < n else (0, 1, 2))
 
     @pytest.mark.parametrize("n", [144, 136, 131, 50])
     @pytest.mark.parametrize("transpose_b", [False, True])

@@ -18,7 +18,7 @@ from tilewright.kernels.gemm.aligned import aligned, is_worth_copying
 from tilewright.kernels.gemm.configs import choose_product
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemm.gemv import launch_gemv
-from tilewright.kernels.gemm.once import fits_at_once, launch_once
+from tilewright.kernels.gemm.once import launch_once
 from tilewright.kernels.gemm.operands import (
     MatrixProduct,
     ProductRequest,
@@ -169,7 +169,7 @@ def launch_matmul(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     edge = first_columns(wanted.out.shape[2], config) if wanted.form.batch == 1 else None
     if edge is not None:
         return launch_wide(wanted, config, edge)
-    if fits_at_once(wanted, config):
+    if config.schedule is None:
         return launch_once(wanted, config)
     kernel, constants = specialised(matmul_kernel, wanted.form, config)
     out = wanted.out

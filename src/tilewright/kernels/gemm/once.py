@@ -6,7 +6,6 @@ loop; the GPU starts the blocks of later rounds as soon as earlier ones end.
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Any, Literal
 
 import tilewright as tw
@@ -17,7 +16,10 @@ from tilewright.kernels.gemm.operands import MatrixProduct, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["cut_at_once", "fits_at_once", "launch_once", "matmul_once_kernel"]
+__all__ = ["cut_at_once", "first_axis", "launch_once", "matmul_once_kernel"]
+
+
+SHORT = 8  # tiles of a short axis
 
 
 # The dims of `bias` and `residual` are independent: an unused one may have any extents.
@@ -49,33 +51,31 @@ def matmul_once_kernel(
     out.store(result.astype(out.dtype).reshape(1, BM, BN))
 
 
-def fits_at_once(wanted: MatrixProduct, config: Config) -> bool:
-    """Whether a configuration gives every block at most one tile."""
-    blocks: int | None = config["blocks"]
-    if blocks is None:
-        return config.schedule is None
-    batch, m, n = wanted.out.shape
-    tiles: int = batch * ceil(m / config["BM"]) * ceil(n / config["BN"])
-    return tiles <= blocks
-
-
 def launch_once(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
     """The launch of a product with one tile for each block."""
     kernel, constants = specialised(matmul_once_kernel, wanted.form, config)
     out = wanted.out
-    height, width = config["BM"], config["BN"]
-    cut = (
-        cut_at_once(out, height, width) if wanted.is_new else kept(out, cut_at_once, height, width)
-    )
+    cut = cut_at_once(out, config) if wanted.is_new else kept(out, cut_at_once, config)
     return kernel(cut, *wanted[1:5], **constants)
 
 
-def cut_at_once(matrices: tw.Tensor, height: int, width: int) -> tw.HostPartition:
-    """Output tiles numbered along the shorter axis first.
+def cut_at_once(matrices: tw.Tensor, config: Config) -> tw.HostPartition:
+    """The output tiles of each matrix."""
+    tile = (1, config["BM"], config["BN"])
+    if first_axis(matrices, config):
+        return matrices[:].partition(*tile, order=(0, 2, 1))
+    return matrices[:].partition(*tile)
 
-    Tiles that are computed at the same time then share most of their operands.
+
+def first_axis(matrices: tw.Tensor, config: Config) -> bool:
+    """Whether tiles are numbered along the rows of an output first.
+
+    Tiles that are computed at the same time share most of their operands if the shorter axis comes
+    first. The order is a constant of the kernel, so that it follows from the weight alone, whose
+    axis is that of the columns (of the rows, in a swapped product), and counts as short up to a few
+    tiles.
     """
-    _, m, n = matrices.shape
-    if -(-m // height) <= -(-n // width):
-        return matrices[:].partition(1, height, width, order=(0, 2, 1))
-    return matrices[:].partition(1, height, width)
+    is_swapped = bool(config.values.get("SWAPPED"))
+    axis, tile = (-2, "BM") if is_swapped else (-1, "BN")
+    is_short = -(-matrices.shape[axis] // config[tile]) <= SHORT
+    return is_short == is_swapped

@@ -14,6 +14,7 @@ import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, D, G, H, K, M, N, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
+from tilewright.kernels.gemm.once import first_axis
 from tilewright.kernels.gemm.operands import MatrixProduct, only_matrix, specialised
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -82,19 +83,14 @@ def launch_wide(wanted: MatrixProduct, config: Config, edge: int) -> tw.DeviceOp
     b, last_b = _parts(wanted.b, edge)
     biases = _parts(wanted.bias, edge if epilogue["HAS_BIAS"] else None)
     residuals = _parts(wanted.residual, edge if epilogue["HAS_RESIDUAL"] else None)
+    order = (1, 0) if first_axis(wanted.out, config) else ()
+    height, widths = config["BM"], (config["BN"], config["BX"])
     cuts = (
-        _cut(kept(out, only_matrix), config["BM"], config["BN"]),
-        _cut(kept(last_out, only_matrix), config["BM"], config["BX"]),
+        kept(one, only_matrix).partition(height, width, order=order)
+        for one, width in zip((out, last_out), widths, strict=True)
     )
     factors = (kept(one, only_matrix) for one in (wanted.a, b, last_b))
     return kernel(*cuts, *factors, *biases, *residuals, **constants)
-
-
-def _cut(matrix: tw.Tensor, height: int, width: int) -> tw.HostPartition:
-    """Output tiles numbered along the shorter axis first, as in `once`."""
-    if -(-matrix.shape[0] // height) <= -(-matrix.shape[1] // width):
-        return matrix.partition(height, width, order=(1, 0))
-    return matrix.partition(height, width)
 
 
 def _parts(batch: tw.Tensor, edge: int | None) -> tuple[tw.Tensor, tw.Tensor]:
