@@ -24,7 +24,7 @@ from tilewright.kernels.gemm.configs import choose_product
 from tilewright.kernels.gemm.matmuls import launch_matmul
 from tilewright.kernels.gemm.operands import ProductRequest, product
 
-__all__ = ["Problem", "draw", "layers", "measure"]
+__all__ = ["Operands", "Problem", "draw", "layers", "measure"]
 
 ROTATED = 1.5e8  # bytes of rotating operands: several times the cache
 SETS = 12  # most rotating sets
@@ -104,47 +104,50 @@ def layers(seed: int, count: int) -> list[Problem]:
     return [every[place] for place in rng.permutation(len(every))[:count]]
 
 
-class _Product:
-    """A problem with its operands on one device, and the graphs of both libraries."""
+class Operands:
+    """The operands of a problem on one device, and the builders of both libraries."""
 
     def __init__(self, lab: Lab, problem: Problem) -> None:
         self.lab, self.problem = lab, problem
         torch = self.torch = lab.load("torch")
-        self.device = "cuda" if lab.has_gpu else "cpu"
+        device = "cuda" if lab.has_gpu else "cpu"
         dtype = torch.float16 if problem.dtype is f16 else torch.bfloat16
         sets = max(1, min(SETS, math.ceil(ROTATED / problem.nbytes))) if lab.has_gpu else 1
-        self.count = max(sets, min(NODES, math.ceil(GRAPH / problem.least_seconds)))
-        self.count = self.count if lab.has_gpu else 1
+        count = max(sets, min(NODES, math.ceil(GRAPH / problem.least_seconds)))
+        self.count = count if lab.has_gpu else 1
         torch.manual_seed(problem.m + problem.k)
         self.pairs = [
-            tuple(torch.randn(shape, device=self.device, dtype=dtype) for shape in problem.stored)
+            tuple(torch.randn(shape, device=device, dtype=dtype) for shape in problem.stored)
             for _ in range(sets)
         ]
-        self.out = torch.empty((problem.m, problem.n), device=self.device, dtype=dtype)
+        self.out = torch.empty((problem.m, problem.n), device=device, dtype=dtype)
         self.wait()
 
     def wait(self) -> None:
+        """Wait for torch."""
         if self.lab.has_gpu:
             self.torch.cuda.synchronize()
 
-    def ours(self) -> list[Callable[[], tw.DeviceOp[Any]]]:
-        """Builders of our launches, one for each set of operands."""
-        out, problem = tw.from_dlpack(self.out), self.problem
-        turned = {"transpose_a": problem.transpose_a, "transpose_b": problem.transpose_b}
-        held = [tuple(map(tw.from_dlpack, pair)) for pair in self.pairs]
-        return [lambda a=a, b=b: kernels.matmul(a, b, out=out, **turned) for a, b in held]
-
-    def operands(self) -> tuple[Any, ...]:
-        """Our operands."""
-        return tuple(map(tw.from_dlpack, self.pairs[0]))
-
     def request(self) -> ProductRequest:
         """The options of our call."""
-        turned = {"transpose_a": self.problem.transpose_a, "transpose_b": self.problem.transpose_b}
-        return ProductRequest("matmul", **turned)
+        problem, out = self.problem, tw.from_dlpack(self.out)
+        turned = {"transpose_a": problem.transpose_a, "transpose_b": problem.transpose_b}
+        return ProductRequest("matmul", out=out, **turned)
+
+    def ours(self) -> list[tuple[tw.Tensor, tw.Tensor]]:
+        """Our tensors, one pair for each set of operands."""
+        return [(tw.from_dlpack(a), tw.from_dlpack(b)) for a, b in self.pairs]
+
+    def launches(self) -> list[Callable[[], tw.DeviceOp[Any]]]:
+        """Builders of our launches, one for each set of operands."""
+        asked = self.request()
+        turned = {"transpose_a": asked.transpose_a, "transpose_b": asked.transpose_b}
+        return [
+            lambda a=a, b=b: kernels.matmul(a, b, out=asked.out, **turned) for a, b in self.ours()
+        ]
 
     def theirs(self) -> list[Callable[[], Any]]:
-        """Torch's products, one for each set of operands."""
+        """Products of torch, one for each set of operands."""
         return [
             lambda a=a, b=b: self.torch.matmul(a, b, out=self.out)
             for a, b in map(self._seen, self.pairs)
@@ -159,7 +162,7 @@ class _Product:
         a, b = self._seen(self.pairs[0])
         self.out.fill_(math.nan)
         self.wait()
-        self.ours()[0]().sync()
+        self.launches()[0]().sync()
         rows = min(self.problem.m, 512)
         wide = self.torch.float32 if self.lab.has_gpu else self.torch.float64
         exact = a[-rows:].to(wide) @ b.to(wide)
@@ -168,9 +171,7 @@ class _Product:
         return float(off / self.torch.linalg.vector_norm(exact))
 
 
-def measure(
-    lab: Lab, problems: Sequence[Problem], seconds: float = math.inf
-) -> Iterator[dict[str, Any]]:
+def measure(lab: Lab, problems: Sequence[Problem]) -> Iterator[dict[str, Any]]:
     """The time of each product, ours and torch's; checked only, without a GPU."""
     if not lab.has_gpu:
         problems = [_small(one) for one in problems]
@@ -201,7 +202,7 @@ def _small(one: Problem) -> Problem:
 
 
 def _measured(lab: Lab, timer: Timer, problem: Problem) -> dict[str, Any]:
-    one = _Product(lab, problem)
+    one = Operands(lab, problem)
     error = one.error()
     found: dict[str, Any] = {
         "problem": str(problem),
@@ -213,14 +214,14 @@ def _measured(lab: Lab, timer: Timer, problem: Problem) -> dict[str, Any]:
         return {**found, "failed": f"off by {error:.1e}"}
     if not lab.has_gpu:
         return found
-    made = graph_of(one.ours(), one.count)
+    made = graph_of(one.launches(), one.count)
     replay = lab.captured(one.theirs(), one.count, here=True)
     subjects = [timer.prepare(run) for run in (made.launch, replay)]
     least = [math.inf, math.inf]
     for _ in range(3):
         for which, subject in enumerate(subjects):
             least[which] = min(least[which], timer.measure(*subject).median / one.count)
-    config = str(choose_product(product(*one.operands(), one.request())[0].form))
+    config = str(choose_product(product(*one.ours()[0], one.request())[0].form))
     return {
         **found,
         "config": config,

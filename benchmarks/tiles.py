@@ -1,139 +1,171 @@
-"""Fit of the tile rates in `tilewright.kernels.gemm.tiles`.
+"""Costs of the tiles of matrix products (`tilewright.kernels.gemm.tiles`), fitted to times.
 
-    python benchmarks/tiles.py [--json FILE]
+    python benchmarks/tiles.py [--seed S] [--count N] [--seconds S] [--json FILE]
 
-Every tile computes every shape, several times in a graph. Its rate and its start are a
-least-squares fit of the relative times: `start + rounds * operations of a round / rate`. Needs a
-GPU and torch.
+Every tile computes random shapes, several times in a graph with rotating operands, beside cuBLAS.
+The six costs of a tile are a least-squares fit of relative times, none negative. The table shows
+the costs, the error of the fit, and how the choice by the fitted costs compares with the fastest
+tile and with cuBLAS. Needs a GPU and torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import time
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import any_shape_products as products
 import numpy as np
 from lab import Lab, add_options, open_lab
 
 import tilewright as tw
-from tilewright import f8e4m3fn, f16
 from tilewright.bench import Report, Table, graph_of
-from tilewright.kernels.gemm.matmuls import add_splits, launch_matmul
-from tilewright.kernels.gemm.operands import MatrixProduct, ProductRequest, product
-from tilewright.kernels.gemm.tiles import HALF, NARROW, SHALLOW, ProductTile
+from tilewright.kernels.gemm.configs import size_of
+from tilewright.kernels.gemm.matmuls import launch_matmul
+from tilewright.kernels.gemm.operands import MatrixProduct, product
+from tilewright.kernels.gemm.tiles import HALF, Costs, ProductSize, ProductTile
+from tilewright.tune import Config
 
 __all__ = ["main"]
 
-# M, N, K: one round and many, deep and flat.
-SHAPES = (
-    (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (512, 6144, 2560),
-    (512, 5120, 8192), (512, 19456, 2560), (2048, 2560, 4096), (2048, 10240, 5120),
-    (8192, 2560, 4096),
-)  # fmt: skip
-SPLIT = ((3, 512, 2560), (4, 512, 5120), (4, 2048, 512), (8, 512, 512))  # splits, M, N
-LEAST = 4e-4  # least seconds of a graph
+LARGEST = 8e11  # operations of a product
+UNIT = Costs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+ROBUST = 0.1  # relative error from which a time counts less
+FIGURES = ("start", "edge", "step", "near", "uneven", "far")
+
+
+class Measured(NamedTuple):
+    """The time of one tile on one product."""
+
+    tile: ProductTile
+    size: ProductSize
+    config: Config
+    seconds: float
+
+
+def shapes(seed: int, count: int) -> list[products.Problem]:
+    """Random aligned products that do not take too long."""
+    drawn = (one for one in products.draw(seed, 20 * count) if one.is_aligned and one.m > 1)
+    return [one for one in drawn if 2 * one.m * one.n * one.k < LARGEST][:count]
+
+
+def measure(lab: Lab, problem: products.Problem) -> tuple[list[Measured], float]:
+    """All tiles on one problem, and cuBLAS."""
+    held = products.Operands(lab, problem)
+    wanted = [product(*pair, held.request())[0] for pair in held.ours()]
+    size, found = size_of(wanted[0].form), []
+    for tile in HALF:
+        for _, config in tile.plans(size):
+            found.append(Measured(tile, size, config, _seconds(lab, wanted, config, held.count)))
+    replay = lab.captured(held.theirs(), held.count, here=True)
+    timer = lab.timer(repetitions=3, rounds=2, warmup=0.002)
+    return found, timer.time(replay).median / held.count
+
+
+def _seconds(lab: Lab, wanted: list[MatrixProduct], config: Config, count: int) -> float:
+    builders = [lambda one=one: launch_matmul(one, config) for one in wanted]
+    timer = lab.timer(repetitions=3, rounds=2, warmup=0.002)
+    return timer.time(graph_of(builders, count).launch).median / count
+
+
+def terms(one: Measured) -> list[float]:
+    """The number by which each cost is multiplied in the estimate of a time."""
+    splits = one.config.values.get("SPLITS", 1)
+    times = []
+    for number in range(len(UNIT)):
+        alone = Costs(*(float(number == other) for other in range(len(UNIT))))
+        tile = ProductTile(one.tile.config, alone, splits=one.tile.splits)
+        found = {config.values.get("SPLITS", 1): time for time, config in tile.plans(one.size)}
+        times.append(found[splits] - _adding(one))
+    return times
+
+
+def _adding(one: Measured) -> float:
+    """Microseconds of the sum of splits, which no cost of a tile changes."""
+    splits = one.config.values.get("SPLITS", 1)
+    tile = ProductTile(one.tile.config, UNIT, splits=one.tile.splits)
+    return {config.values.get("SPLITS", 1): time for time, config in tile.plans(one.size)}[splits]
+
+
+def fitted(some: list[Measured]) -> tuple[Costs, float]:
+    """Costs, none negative, and the error of the fit as a root mean square."""
+    matrix = np.array([terms(one) for one in some])
+    times = np.array([1e6 * one.seconds - _adding(one) for one in some]).clip(0.5)
+    weights = 1 / times
+    for _ in range(9):
+        costs = _non_negative(matrix * weights[:, None], times * weights)
+        error = matrix @ costs / times - 1
+        weights = np.minimum(1, ROBUST / np.abs(error).clip(1e-3)) / times
+    return Costs(*map(float, costs)), float(np.sqrt(np.mean(error**2)))
+
+
+def _non_negative(matrix: Any, values: Any) -> Any:
+    """Least squares over the terms that stay positive: the most negative one is left out first."""
+    kept = list(range(matrix.shape[1]))
+    while True:
+        found = np.linalg.lstsq(matrix[:, kept], values, rcond=None)[0]
+        if found.min() >= 0 or len(kept) == 1:
+            costs = np.zeros(matrix.shape[1])
+            costs[kept] = found.clip(0)
+            return costs
+        del kept[int(found.argmin())]
+
+
+def choices(measured: dict[Any, list[Measured]], peers: dict[Any, float], costs: Any) -> str:
+    """How fast the tile with the least estimated time is, beside the fastest and cuBLAS."""
+    beside_best, beside_peer = [], []
+    for problem, some in measured.items():
+        estimates = [float(np.dot(terms(one), costs[one.tile])) + _adding(one) for one in some]
+        chosen = some[int(np.argmin(estimates))].seconds
+        beside_best.append(min(one.seconds for one in some) / chosen)
+        beside_peer.append(peers[problem] / chosen)
+    means = [math.exp(float(np.mean(np.log(one)))) for one in (beside_best, beside_peer)]
+    return f"chosen tiles: {means[0]:.3f} of the fastest, {means[1]:.3f} of cuBLAS"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="output file of all figures")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=80)
+    parser.add_argument("--seconds", type=float, default=math.inf)
     add_options(parser)
     options = parser.parse_args()
-    lab = open_lab(options)
-    report = Report("tiles", "Tiles of matrix products", options.json)
+    lab, report = open_lab(options), Report("tiles", "Tiles of matrix products", options.json)
+    if not lab.has_gpu:
+        raise SystemExit("the costs of tiles are those of a GPU, and there is none")
     with tw.device(lab.device):
-        for dtype, tiles in ((f16, HALF), (f16, SHALLOW), (f8e4m3fn, NARROW)):
-            _measure_tiles(lab, report, dtype, tiles)
-        _measure_sums(lab, report)
-
-
-def _measure_tiles(
-    lab: Lab, report: Report, dtype: type[tw.DType], tiles: tuple[ProductTile, ...]
-) -> None:
-    shapes = ((64, 64, 64),) if lab.is_quick else SHAPES
-    make = _product_as_it_is if tiles is SHALLOW else _product
-    wanted = [make(lab, dtype, *shape) for shape in shapes]
-    for tile in tiles:  # starts all assemblers
-        launch_matmul(wanted[0], tile.config).close()
-    table = Table(
-        f"{dtype.label}: 10^12 operations a second, and microseconds beside them",
-        ("tile", "rate", "start", "worst error"),
-    )
-    for tile in tiles:
-        times = {
-            shape: _seconds(lab, one, tile)
-            for shape, one in zip(shapes, wanted, strict=True)
-            if _work(tile, shape)
-        }
-        if not times:
-            continue
-        rate, start, error = _fitted(tile, times)
-        table.add(str(tile.config), f"{rate / 1e12:.0f}", f"{start * 1e6:.1f}", f"{error:.0%}")
-        report.figure(
-            "tiles", dtype=dtype.label, config=tile.config.to_json(), rate=rate, start=start,
-            times={str(shape): seconds for shape, seconds in times.items()},
-        )  # fmt: skip
-    print(table.to_text(), flush=True)
+        measured, peers = _measure_all(lab, options)
+    by_tile = defaultdict(list)
+    for one in (one for some in measured.values() for one in some):
+        by_tile[one.tile].append(one)
+    table = Table("Microseconds, also of a megabyte", ("tile", *FIGURES, "error", "shapes"))
+    costs = {}
+    for tile, some in by_tile.items():
+        costs[tile], error = fitted(some)
+        shown = (f"{cost:.4f}" for cost in costs[tile])
+        table.add(str(tile.config), *shown, f"{error:.0%}", str(len(some)))
+        report.figure("tiles", config=tile.config.to_json(), costs=list(costs[tile]), error=error)
+    print(table.to_text())
+    print(choices(measured, peers, costs))
     report.table(table)
 
 
-def _measure_sums(lab: Lab, report: Report) -> None:
-    """The cost of adding splits: a start, and bytes a second."""
-    rows = []
-    for splits, m, n in ((2, 64, 64), (3, 64, 128)) if lab.is_quick else SPLIT:
-        wanted, parts = _product(lab, f16, m, n, 64), lab.empty(splits, m, n, dtype=tw.f32)
-        graph = graph_of(lambda w=wanted, p=parts, s=splits: add_splits(w, p, s), 16)
-        rows.append((parts.nbytes, lab.timer(repetitions=9).time(graph.launch).median / 16))
-    found = np.linalg.lstsq(
-        np.array([[1 / t, size / t] for size, t in rows]), np.ones(len(rows)), rcond=None
-    )[0]
-    start, rate = float(found[0]), 1 / float(found[1])
-    print(f"adding splits: {start * 1e6:.1f} us and {rate / 1e12:.2f} TB/s", flush=True)
-    report.figure("sums", start=start, rate=rate, times=rows)
-
-
-def _product(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> MatrixProduct:
-    """The product with a transposed `b`, like weights; 8-bit floats with fast accumulation."""
-    a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(n, k, dtype=dtype, seed=2)
-    request = ProductRequest("matmul", out=lab.empty(m, n), fast_accumulate=dtype is f8e4m3fn)
-    return product(a, b.T, request)[0]
-
-
-def _product_as_it_is(lab: Lab, dtype: type[tw.DType], m: int, n: int, k: int) -> MatrixProduct:
-    a, b = lab.random(m, k, dtype=dtype, seed=1), lab.random(k, n, dtype=dtype, seed=2)
-    return product(a, b, ProductRequest("matmul", out=lab.empty(m, n)))[0]
-
-
-def _seconds(lab: Lab, wanted: MatrixProduct, tile: ProductTile) -> float:
-    count = max(1, min(16, int(LEAST / (2 * math.prod(wanted.form.shape) / 7e14))))
-    graph = graph_of(lambda: launch_matmul(wanted, tile.config), count)
-    timer = lab.timer(repetitions=5, warmup=0.01)
-    prepared: Any = timer.prepare(graph.launch)
-    return min(timer.measure(*prepared).median for _ in range(3)) / count
-
-
-def _work(tile: ProductTile, shape: tuple[int, int, int]) -> float:
-    """Operations of all rounds, idle blocks included; 0 if the tile does not fit."""
-    plans = ProductTile(tile.config, 1e-12, 0.0).plans(*shape)
-    return next((seconds for seconds, _ in plans), 0.0)
-
-
-def _fitted(
-    tile: ProductTile, times: dict[tuple[int, int, int], float]
-) -> tuple[float, float, float]:
-    """The rate, the non-negative start, and the worst relative error."""
-    work = np.array([_work(tile, shape) for shape in times])
-    seconds = np.array([*times.values()])
-    found = np.linalg.lstsq(
-        np.stack([1 / seconds, work / seconds], axis=1), np.ones(len(times)), rcond=None
-    )[0]
-    start, slowness = float(found[0]), float(found[1])
-    if start < 0 or len(times) < 2:
-        start, slowness = 0.0, float(np.mean(seconds / work))
-    error = float(abs((start + work * slowness) / seconds - 1).max())
-    return 1 / slowness, start, error
+def _measure_all(
+    lab: Lab, options: argparse.Namespace
+) -> tuple[dict[products.Problem, list[Measured]], dict[products.Problem, float]]:
+    end, measured, peers = time.monotonic() + options.seconds, {}, {}
+    for problem in shapes(options.seed, options.count):
+        if time.monotonic() > end:
+            break
+        measured[problem], peers[problem] = measure(lab, problem)
+        best = min(measured[problem], key=lambda one: one.seconds)
+        speed = peers[problem] / best.seconds
+        print(f"{problem!s:36} {1e6 * best.seconds:9.1f} us, {speed:.3f} of cuBLAS, {best.config}")
+    return measured, peers
 
 
 if __name__ == "__main__":
