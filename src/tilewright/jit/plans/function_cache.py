@@ -12,6 +12,7 @@ equal, or share no byte. Views of them then overlap as the plans expect.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from tilewright.jit.plans.config_override import CONFIG_OVERRIDE
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.runtime.devices.context import INTERCEPTED
+from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
@@ -39,7 +41,7 @@ __all__ = ["Entry", "Tensors", "aliases", "find_entry", "observe"]
 Tensors = tuple[Tensor | None, ...]
 # Selects tensors among those of a call and its new outputs.
 Pick = Callable[[tuple[Any, ...]], Any]
-_BOUND = 64  # addresses with bound launches of one entry, in each of two generations
+_BOUND = 1024  # addresses with bound launches of one entry, in each of two generations
 _SERIAL = attrgetter("serial")
 _TIMELINE = attrgetter("storage.timeline")
 _IS_ENDED = attrgetter("is_ended")
@@ -142,7 +144,8 @@ class Entry:
         """Build the operation; None for tensors with another aliasing."""
         known: tuple[Any, ...] = tensors
         if self._made:
-            outputs = tuple(map(tensor_of, self._made))
+            stream = _torch_stream(tensors, arrays) if arrays else None
+            outputs = tuple(map(tensor_of, self._made, repeat(None), repeat(stream)))
             known = (*tensors, *outputs)
             arrays = (*arrays, *(None,) * len(outputs)) if arrays else arrays
         key = tuple(map(_SERIAL, self._pattern.present(known)))
@@ -173,6 +176,16 @@ class Entry:
         if all(isinstance(work, BoundLaunch) for work in works):
             self._bound.put(key, works)
         return works
+
+
+def _torch_stream(tensors: Tensors, arrays: tuple[Any, ...]) -> Stream | None:
+    """The current stream of torch, on which a call with its tensors runs."""
+    for tensor, array in zip(tensors, arrays, strict=True):
+        if array is not None and tensor is not None:
+            storage: Any = tensor.storage
+            stream: Stream | None = storage.producer.current_stream(tensor.device)
+            return stream
+    return None
 
 
 def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from tilewright.runtime.interop.torch_tensors import (
     why_too_small,
 )
 from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.timeline import Timeline
 
@@ -108,6 +109,26 @@ class PassedStorage(ForeignStorage):
         self._told = stream if is_told else None
         if not is_same:
             self._memory = ref(memory)
+
+    @staticmethod
+    def take(
+        tensors: tuple[Any, ...], arrays: tuple[Any, ...], work: LaunchWork, stream: Stream
+    ) -> None:
+        """Check and keep the tensors of a launch that are torch's, and raise written versions.
+
+        As `check_there`, `keep` and `note_write` do for each, in one call.
+        """
+        for number in work.foreign:
+            array, storage = arrays[number], tensors[number].storage
+            memory = array.untyped_storage()
+            needed = array.storage_offset() * storage._itemsize + storage._reach
+            if array.data_ptr() != storage.first or memory.nbytes() < needed:
+                storage.check_there(array)
+            if storage._told is not stream or storage._memory() is not memory:
+                storage.keep(array, stream)
+        for number in work.foreign:
+            if work.roles[number].mode.writes:
+                tensors[number].storage.note_write(arrays[number])
 
 
 def wrapped(array: Any) -> Tensor | None:

@@ -53,40 +53,48 @@ class Storage:
         label: str,
         depth: int = 2,
         pool: Pool | None = None,
+        stream: Stream | None = None,
     ) -> None:
+        """Make a storage for the user's call `depth` frames up or further.
+
+        `stream` is that of the first use, if it is not the current one.
+        """
         self.device = device
         self.nbytes = nbytes
         self.label = label
-        self.pool = device.pool if pool is None else pool
-        frame = user_frame(depth)  # the user's call, `depth` frames up or further
+        self.pool = pool or device.pool
+        frame = user_frame(depth)
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space; known from the first submission on
         self._allocation: Allocation | None = None
         self._initialiser = initialiser
         # The point of its stream where it took bytes of the free list, while every use is known.
         self._born: tuple[Stream, int] | None = None
-        if initialiser is not None or not nbytes or not self._take_bytes():
+        if initialiser is not None or not nbytes or not self._take_bytes(stream):
             self.timeline = Timeline(device)
 
-    def _take_bytes(self) -> bool:
-        """Take bytes of the current stream's free list, if it has any of this size.
+    def _take_bytes(self, stream: Stream | None) -> bool:
+        """Take bytes of a stream's free list, by default the current one's, if it has this size.
 
         A tensor has its address then, so that a launch bound to that address is found again.
         """
         device = self.device
-        stream = device.stream if device.current.values else device.default
         if stream is None:
-            return False
+            stream = device.stream if device.current.values else device.default
+            if stream is None:
+                return False
         with device.lock:
             if device.busy is not None or device.forked:
                 return False
             if device.deferred:
-                device.settle_deferred()
+                device.deferred.settle(device)
             free = stream.free_list.take(stream, self.pool, self.nbytes)
             if free is None:
                 return False
             self.timeline = free.timeline
-            self._adopt(free.allocation)
+            self._allocation = allocation = free.allocation
+            self.address = allocation.address
+            device.storages[id(allocation)] = ref(self)
             self._born = stream, stream.issued
             return True
 
@@ -270,8 +278,9 @@ class Storage:
 
     def __del__(self) -> None:
         # No lock and no driver call: the collector may run this at any point.
-        if getattr(self, "_allocation", None) is not None:
-            freed = _Freed(self.pool, self.allocation, self.nbytes, self.timeline)
+        allocation = getattr(self, "_allocation", None)
+        if allocation is not None:
+            freed = _Freed(self.pool, allocation, self.nbytes, self.timeline)
             self.device.deferred.append(freed)
 
 
@@ -292,7 +301,9 @@ class _Freed:
         device, uses = self.pool.device, self.timeline.uses
         device.storages.pop(id(self.allocation), None)
         stream = self.timeline.stream
-        if stream is None:
+        if stream is not None and stream.is_plain:
+            pass
+        elif stream is None:
             some = device.streams[0]  # the bytes were allocated on one of them
             stream = max(uses, key=lambda use: use.count).stream if uses else some
             captured = self._find_captured(stream)
@@ -302,25 +313,28 @@ class _Freed:
                 return
             for use in uses:
                 stream.wait_for(use.stream, use.count)
-        elif not stream.is_plain and stream.queue.is_capturing():
+        elif stream.queue.is_capturing():
             stream.keep(Postponed(device, self))
             stream.advance()
             return
         self.may_be_repeated = False  # a double free is worse than a leak
-        if not self._keep(stream):
-            stream.queue.free(self.allocation, self.pool.backend)
-
-    def _keep(self, stream: Stream) -> bool:
-        """Put the bytes on the free list of a stream, if all uses are on it."""
         timeline = self.timeline
         if timeline.stream is None or timeline.held is not None:
-            if any(use.stream is not stream for use in timeline.uses):
-                return False  # the free is ordered behind the waits
-            timeline = Timeline(self.pool.device)
-            use = Use(timeline, Region.whole(self.nbytes), writes=True)
-            timeline.put(use, stream, stream.issued, None)
-        free = Free(self.allocation, timeline)
-        return stream.free_list.put(stream, free, self.pool, self.nbytes)
+            timeline = self._successor(stream)
+        is_kept = timeline is not None and stream.free_list.put(
+            stream, Free(self.allocation, timeline), self.pool, self.nbytes
+        )
+        if not is_kept:
+            stream.queue.free(self.allocation, self.pool.backend)
+
+    def _successor(self, stream: Stream) -> Timeline | None:
+        """A timeline with this stream as its sole one, if all uses are on it."""
+        if any(use.stream is not stream for use in self.timeline.uses):
+            return None  # the free is ordered behind the waits
+        timeline = Timeline(self.pool.device)
+        use = Use(timeline, Region.whole(self.nbytes), writes=True)
+        timeline.put(use, stream, stream.issued, None)
+        return timeline
 
     def _find_captured(self, last: Stream) -> Stream | None:
         """A stream that another library captures: no free may be put on it now."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.devices.device import Device
+from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.recording import refuse_move
 from tilewright.runtime.interop.export import Exporting
 from tilewright.runtime.memory.dtypes import memory_dtype
@@ -404,23 +405,22 @@ def new_tensor(
     return tensor_of(find_tensor_template(device, shape, dtype), initialiser)
 
 
-def tensor_of(template: TensorTemplate, initialiser: Initialiser | None = None) -> Tensor:
-    """A tensor with a storage of its own, from a template."""
+def tensor_of(
+    template: TensorTemplate, initialiser: Initialiser | None = None, stream: Stream | None = None
+) -> Tensor:
+    """A tensor with a storage of its own, from a template; `stream` is that of its first use."""
     device, dtype, nbytes, label, layout, handle = template
-    return Tensor(Storage(device, nbytes, initialiser, label, FROM_USERS), dtype, layout, handle)
+    storage = Storage(device, nbytes, initialiser, label, FROM_USERS, None, stream)
+    return Tensor(storage, dtype, layout, handle)
 
 
 def _serial_of(storage: Storage, spec: TensorSpec, begin: int) -> int:
     """The serial of an address and a spec; without bytes a new one in each call."""
     if storage.is_lazy:
         return next(_serials)
-    key = storage.address + begin, spec
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _SERIALS:
-            _known.clear()
-        found = _known[key] = next(_serials)
-    return found
+    if len(_known) >= _SERIALS:
+        _known.clear()
+    return _known.setdefault((storage.address + begin, spec), next(_serials))
 
 
 def move(tensor: Tensor) -> Tensor:

@@ -192,11 +192,11 @@ class LaunchOp(SingleOp[T]):
         device, work = self.device, self._work
         if self._state is not _BUILT:  # `put_once` runs parts of other operations as well
             self.check_built()
-        chosen = stream if stream is not None else self._chosen
+        chosen, theirs = stream if stream is not None else self._chosen, None
         if chosen is None:
             current = device.current.get() if device.current.values else None
             if work.foreign and not isinstance(current, Tape):
-                chosen = self._torch_stream()
+                chosen = theirs = self._torch_stream()
             else:
                 chosen = current or device.default
         if chosen is None or chosen.__class__ is not Stream or chosen.device is not device:
@@ -206,14 +206,19 @@ class LaunchOp(SingleOp[T]):
                 self.compile()
             if not chosen.may_be_sole:
                 chosen.make_room()
-            self.put_once(chosen)
+            self.put_once(chosen, theirs)
         except BaseException as error:
             self.abandon(error)
             raise
         return self
 
-    def put_once(self, stream: Stream) -> None:  # noqa: C901, PLR0912, PLR0915 (calls are slow)
-        """Put the work on a stream, unless another call has done so."""
+    def put_once(  # noqa: C901, PLR0912, PLR0915 (calls are slow)
+        self, stream: Stream, theirs: Stream | None = None
+    ) -> None:
+        """Put the work on a stream, unless another call has done so.
+
+        `theirs` is the current stream of torch, if the caller has asked for it.
+        """
         device, work, borrow = self.device, self._work, self._borrow
         with device.lock:
             if device.busy is not None:
@@ -223,41 +228,46 @@ class LaunchOp(SingleOp[T]):
                 device.settle_deferred()
             if stream.has_loose_ends:
                 stream.settle(ask=False)
-            uses, is_put = borrow.uses, False
-            is_plain = stream.is_plain if not work.foreign else self._follows(stream)
-            if not (is_plain and uses) or work.check or INTERCEPTED.values:
-                super().put_once(stream)
+            uses, foreign, is_put = borrow.uses, work.foreign, False
+            may_skip = stream.is_plain
+            if foreign:  # all arrays are torch's, whose current stream this is, without a capture
+                may_skip = (theirs or self._torch_stream()) is stream
+                may_skip = may_skip and (stream.is_plain or not stream.queue.is_capturing())
+            if not (may_skip and uses) or work.check or INTERCEPTED.values:
+                self.put_in_order(stream)
                 return
             for use in uses:
                 if use.timeline.stream is not stream:
-                    super().put_once(stream)
+                    self.put_in_order(stream)
                     return
             # The stream is the sole one of all tensors: there is nothing to wait for, and no use
             # can fail.
             try:
                 device.busy = self.label
-                if work.foreign:
-                    self._tell_libraries(stream)
-                work.launch(stream, borrow.tensors)
-                is_put, self._stream = True, stream
-                stream.queue.marked = self._count = count = stream.issued + 1
-                stream.issued = count
-                for use in uses:
-                    timeline = use.timeline
-                    if use.stream is stream:
-                        use.count = count
-                    else:
-                        timeline.put_on_sole(use, stream, count)
-                    if timeline.held is borrow:
-                        timeline.held = None
-                    else:
-                        timeline.release(borrow)
-                borrow.tensors, borrow.uses, self._arrays, self._state = (), (), (), _SUBMITTED
-                if not work.is_compiled:  # of one operation: it refers to storages
-                    work.let_go()
-            except BaseException as error:
-                self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
-                raise
+                if foreign:
+                    storage: Any = borrow.tensors[foreign[0]].storage
+                    storage.take(borrow.tensors, self._arrays, work, stream)
+                try:
+                    work.launch(stream, borrow.tensors)
+                    is_put, self._stream = True, stream
+                    stream.queue.marked = self._count = count = stream.issued + 1
+                    stream.issued = count
+                    for use in uses:
+                        timeline = use.timeline
+                        if use.stream is stream:
+                            use.count = count
+                        else:
+                            timeline.put_on_sole(use, stream, count)
+                        if timeline.held is borrow:
+                            timeline.held = None
+                        else:
+                            timeline.release(borrow)
+                    borrow.tensors, borrow.uses, self._arrays, self._state = (), (), (), _SUBMITTED
+                    if not work.is_compiled:  # of one operation: it refers to storages
+                        work.let_go()
+                except BaseException as error:
+                    self._end_interrupted(stream, (), error, is_put=is_put, is_begun=True)
+                    raise
             finally:
                 device.busy = None
 
@@ -323,15 +333,6 @@ class LaunchOp(SingleOp[T]):
         else:
             self._run_foreign(stream)
 
-    def _follows(self, stream: Stream) -> bool:
-        """Whether all arrays are torch's, whose current stream this is, without a capture."""
-        if self._torch_stream() is not stream:
-            return False
-        if not stream.is_plain and stream.queue.is_capturing():
-            return False
-        self._check_arrays()
-        return True
-
     def _torch_stream(self) -> Stream | None:
         """The current stream of torch, if all arrays of other libraries are its tensors."""
         arrays, foreign, tensors = self._arrays, self._work.foreign, self._borrow.tensors
@@ -392,11 +393,12 @@ class LaunchOp(SingleOp[T]):
 
     def check_written(self) -> None:
         """Refuse to build an operation with an output that its library forbids to write now."""
-        work, tensors = self._work, self._borrow.tensors
+        work, tensors, arrays = self._work, self._borrow.tensors, self._arrays
         for number in work.foreign:
             mode, name = work.roles[number]
             if mode.writes:
-                reason = tensors[number].storage.why_not_written(self._array(number))
+                array = arrays[number] if arrays else None
+                reason = tensors[number].storage.why_not_written(array)
                 if reason is not None:
                     what = Access(tensors[number], mode, name).describe()
                     raise BorrowError(f"{what} is written by {self.label}, but {reason}")

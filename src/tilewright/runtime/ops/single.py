@@ -77,22 +77,26 @@ class SingleOp(DeviceOp[T]):
         with device.lock:
             if device.busy is not None:
                 raise reentered(device)
-            if device.forked:
+            if device.deferred or device.forked:
                 device.check_usable()
-            if device.deferred:
                 device.settle_deferred()
             if stream.has_loose_ends:
                 stream.settle(ask=False)
-            self.prepare(stream)
-            try:
-                device.busy = self.label
-                if self._state is not _BUILT and self._state is not _TAKEN:
-                    self.check_built()
-                self.put(stream)
-                self.give_back()
-                self._state = _RECORDED if isinstance(stream, Tape) else _SUBMITTED
-            finally:
-                device.busy = None
+            self.put_in_order(stream)
+
+    def put_in_order(self, stream: Stream) -> None:
+        """Put the work on a stream, behind all that it depends on. The device's lock is held."""
+        device = self.device
+        self.prepare(stream)
+        try:
+            device.busy = self.label
+            if self._state is not _BUILT and self._state is not _TAKEN:
+                self.check_built()
+            self.put(stream)
+            self.give_back()
+            self._state = _RECORDED if isinstance(stream, Tape) else _SUBMITTED
+        finally:
+            device.busy = None
 
     def prepare(self, stream: Stream) -> None:
         """Do the work that may build other operations, before the critical section."""
