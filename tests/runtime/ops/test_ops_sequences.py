@@ -17,7 +17,7 @@ import tilewright as tw
 from tilewright import f32
 from tilewright.errors import BorrowError, DriverError, LaunchError
 from tilewright.jit.plans.plan import BoundLaunch
-from tilewright.runtime.ops.sequence import SequenceOp
+from tilewright.runtime.ops.sequence import SequenceWork
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def x(gpu, thrice):
     for _ in range(6):
         thrice(made).sync()
     operation = thrice(made)
-    assert isinstance(operation, SequenceOp)
+    assert isinstance(operation.work, SequenceWork)
     operation.sync()
     gpu.log.clear()
     return made
@@ -110,13 +110,13 @@ def test_two_at_once(gpu, fork):
         assert b.numpy().tolist() == numbers(2)
         assert c.numpy().tolist() == numbers(6)
         del b, c
-    assert isinstance(operation, SequenceOp)
+    assert isinstance(operation.work, SequenceWork)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_launch_that_is_refused(gpu, thrice, x, number):
     operation = thrice(x)
-    work = operation._launches[number].work
+    work = operation.work.parts[number].work
     launch = work.launch
 
     def refused(*_):
@@ -157,7 +157,7 @@ def test_a_later_step_reads_a_tensor_that_another_operation_holds(fork, pair, is
     x, y = pair
     built = [tw.fill(y, 1.0)] if is_first else []
     operation = fork(x, y)
-    assert isinstance(operation, SequenceOp)
+    assert isinstance(operation.work, SequenceWork)
     built = built or [tw.fill(y, 1.0)]
     with pytest.raises(BorrowError, match="fill"):
         operation.submit()
@@ -183,7 +183,7 @@ def test_work_behind_it_elsewhere_waits(gpu, cuda, fork, one_more, pair, times, 
     for _ in range(times):
         fork(*pair).submit()
     operation = fork(*pair)
-    assert isinstance(operation, SequenceOp)
+    assert isinstance(operation.work, SequenceWork)
     operation.submit()
     gpu.log.clear()
     other = cuda.new_stream()
@@ -253,7 +253,7 @@ def test_a_tensor_of_a_later_step_may_be_read_and_written_before_it_runs(fork, o
     for _ in range(calls):
         fork(x, y).sync()
     operation = fork(x, y)
-    assert isinstance(operation, SequenceOp) == (calls > 1)
+    assert isinstance(getattr(operation, "work", None), SequenceWork) == (calls > 1)
     one_more(y.partition(SIZE), tensor(1)).sync()
     assert y.numpy().tolist() == numbers(2)
     assert operation.sync()[1].numpy().tolist() == numbers(3)
@@ -265,7 +265,7 @@ def test_memory_of_outputs_that_are_dropped_comes_back(gpu, thrice, x):
     for number in range(12):
         operation = thrice(x)
         if number > 4:
-            assert [type(one.work) for one in operation._launches] == [BoundLaunch] * 3
+            assert [type(one.work) for one in operation.work.parts] == [BoundLaunch] * 3
         result = operation.sync()
         addresses.add(result.address)
         assert result.numpy().tolist() == numbers(3)
@@ -281,7 +281,7 @@ def test_memory_of_outputs_that_are_dropped_comes_back(gpu, thrice, x):
 def test_calls_from_a_finaliser_in_the_middle_are_refused(gpu, cuda, fork, pair, number):
     """The collector runs where it likes; here between a launch and the end of the submission."""
     operation, refused, y = fork(*pair), [], tensor()
-    work = operation._launches[number].work
+    work = operation.work.parts[number].work
     launch, elsewhere = work.launch, cuda.new_stream()
     text = r"cuda:0 is in the middle of one_more, which this call has interrupted"
 
@@ -316,7 +316,7 @@ def test_calls_from_a_finaliser_in_the_middle_are_refused(gpu, cuda, fork, pair,
 def test_a_launch_that_a_signal_interrupts(gpu, cuda, thrice, x, number):
     """The sequence is given up, and its uses count, as the driver has got the launch."""
     operation = thrice(x)
-    work = operation._launches[number].work
+    work = operation.work.parts[number].work
     launch = work.launch
 
     def interrupted(*given):

@@ -16,7 +16,8 @@ from tilewright.runtime.devices import process as forked_locks
 from tilewright.runtime.devices.device import current_device
 from tilewright.runtime.graphs import recording
 from tilewright.runtime.ops import inside_chains
-from tilewright.runtime.ops.sequence import Launch, build_sequence
+from tilewright.runtime.ops.launch import LaunchOp
+from tilewright.runtime.ops.sequence import SequenceWork
 
 try:
     import torch
@@ -65,11 +66,16 @@ class World:
         return twice(self.x.partition(SIZE), self.z)
 
 
-def _launch_of(operation):
-    """A launch as a part of a sequence."""
-    launch = Launch(operation.work, operation.tensors, operation.borrow.uses, ())
-    operation.close()
-    return launch
+def _sequence_of(*launches):
+    """Launches as one sequence, each by a function that builds it."""
+    works, tensors, uses = [], [], []
+    for build in launches:
+        operation = build()
+        works.append(operation.work)
+        tensors += operation.tensors
+        uses += operation.borrow.uses
+        operation.close()
+    return LaunchOp().build(SequenceWork(tuple(works), 1, ()), tuple(tensors), tuple(uses), None)
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -152,8 +158,7 @@ def tensors(w):
 
 
 def sequence(w):
-    launches = _launch_of(w.bump_z()), _launch_of(w.twice_x())
-    build_sequence(launches, 1, None, 1).sync()
+    _sequence_of(w.bump_z, w.twice_x).sync()
 
 
 def copies(w):

@@ -16,7 +16,7 @@ class Planned:
     """A launch for any two tensors: their addresses are filled in."""
 
     label, caller, foreign, check = "mix", None, (), None
-    is_compiled, programs = True, ()
+    is_compiled, programs, held, parts = True, (), 0, ()
 
     def __init__(self, device, function, tensors):
         self.device = device

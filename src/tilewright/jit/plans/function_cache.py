@@ -11,12 +11,13 @@ equal, or share no byte. Views of them then overlap as the plans expect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import repeat
+import itertools
+from collections.abc import Callable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from tilewright.frontend.source.captures import Captures
+from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.config_override import CONFIG_OVERRIDE
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import BoundedTable
@@ -30,7 +31,8 @@ from tilewright.runtime.ops.chain import Chain
 from tilewright.runtime.ops.chain_steps import Given, How, Step
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.sequence import Launch, build_sequence
+from tilewright.runtime.ops.sequence import SequenceWork
+from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.ops.zip import Zip
 from tilewright.runtime.order.timeline import Use
 from tilewright.runtime.text_functions import define
@@ -92,20 +94,52 @@ def _make_select(places: list[int | _Part], writes: list[bool]) -> _Select:
 class _Step:
     """One launch of an entry."""
 
-    __slots__ = ("captures", "select", "work")
+    __slots__ = ("captures", "places", "work")
 
     def __init__(self, launch: PlanLaunch | BoundLaunch, places: list[int | _Part]) -> None:
         captures = launch.plan.captures
         self.captures = None if captures.are_fixed else captures
         self.work = PlanLaunch(launch.plan, launch.numbers)
-        self.select = _make_select(places, [role.mode.writes for role in launch.roles])
+        self.places = places
 
-    def bind(self, known: tuple[Any, ...]) -> PlanLaunch | BoundLaunch:
-        """The launch with the addresses of its tensors, if all of them are known."""
+    def bind(self, tensors: tuple[Tensor, ...]) -> BoundLaunch:
+        """The launch with the addresses of its tensors."""
+        return BoundLaunch(self.work.plan, tensors, self.work.numbers)
+
+
+def _includes(place: int | _Part, other: int | _Part) -> bool:
+    """Whether the second of two tensors of a call is the first one, or a part of it."""
+    return place == other or (isinstance(other, _Part) and other.number == place)
+
+
+class _StepList:
+    """The launches of an entry, and the map from the tensors of a call to theirs."""
+
+    __slots__ = ("_held", "_steps", "_written", "select", "work")
+
+    def __init__(self, steps: tuple[_Step, ...], held: int) -> None:
+        self._steps, self._held = steps, held
+        places = [place for step in steps for place in step.places]
+        roles = [role for step in steps for role in step.work.roles]
+        self.select = _make_select(places, [role.mode.writes for role in roles])
+        pairs = itertools.combinations(enumerate(places), 2)
+        self._written = [(a, b) for (a, first), (b, later) in pairs if _includes(first, later)]
+        self.work = self._joined([step.work for step in steps])
+
+    def bind(self, known: tuple[Any, ...]) -> LaunchWork | None:
+        """The launches with the addresses of their tensors; None if one is not known."""
         tensors, _, _ = self.select(known, ())
         if any(tensor.storage.is_lazy for tensor in tensors):
-            return self.work
-        return BoundLaunch(self.work.plan, tensors, self.work.numbers)
+            return None
+        left = iter(tensors)
+        return self._joined(
+            [step.bind(tuple(itertools.islice(left, len(step.places)))) for step in self._steps]
+        )
+
+    def _joined(self, works: Sequence[LaunchWork]) -> LaunchWork:
+        if len(works) == 1:
+            return works[0]
+        return SequenceWork(tuple(works), self._held, self._written)
 
 
 class Entry:
@@ -127,11 +161,11 @@ class Entry:
         pattern: _Pattern,
     ) -> None:
         self.captures = tuple(step.captures for step in steps if step.captures is not None)
-        self._steps = steps
+        self._steps = _StepList(steps, pattern.held)
         self._made = made
         self._give = give
         self._pattern = pattern
-        self._bound: BoundedTable[tuple[PlanLaunch | BoundLaunch, ...]] = BoundedTable(_BOUND)
+        self._bound: BoundedTable[LaunchWork | FirstHit] = BoundedTable(_BOUND)
 
     @property
     def is_current(self) -> bool:
@@ -145,37 +179,38 @@ class Entry:
         known: tuple[Any, ...] = tensors
         if self._made:
             stream = _torch_stream(tensors, arrays) if arrays else None
-            outputs = tuple(map(tensor_of, self._made, repeat(None), repeat(stream)))
+            outputs = tuple(
+                map(tensor_of, self._made, itertools.repeat(None), itertools.repeat(stream))
+            )
             known = (*tensors, *outputs)
-            arrays = (*arrays, *(None,) * len(outputs)) if arrays else arrays
+            arrays = (*arrays, *(None,) * len(self._made)) if arrays else arrays
         key = tuple(map(_SERIAL, self._pattern.present(known)))
-        works = self._bound.get(key) or self._works(key, tensors, known)
-        if works is None:
-            return None
+        work = self._bound.get(key)
+        if work is None or work is FIRST_HIT:
+            work = self._work(key, tensors, known)
+            if work is None:
+                return None
         result = self._give(_results(known, arrays) if arrays else known)
-        if len(works) == 1:
-            picked, uses, its_arrays = self._steps[0].select(known, arrays)
-            return LaunchOp().build(works[0], picked, uses, result, its_arrays, depth + 1)
-        pairs = zip(works, self._steps, strict=True)
-        launches = tuple([Launch(work, *step.select(known, arrays)) for work, step in pairs])
-        return build_sequence(launches, self._pattern.held, result, depth + 1)
+        picked, uses, its_arrays = self._steps.select(known, arrays)
+        return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
 
-    def _works(
+    def _work(
         self, key: tuple[int, ...], tensors: Tensors, known: tuple[Any, ...]
-    ) -> tuple[PlanLaunch | BoundLaunch, ...] | None:
+    ) -> LaunchWork | None:
         """The launches for addresses that are not bound yet; None for another aliasing."""
         found = self._bound.find(key)
-        if found:
+        if found is not None and not isinstance(found, FirstHit):
             return found
         if aliases(tensors) != self._pattern.aliases:
             return None
         if found is None:
-            self._bound.put(key, ())  # a first hit
-            return tuple([step.work for step in self._steps])
-        works = tuple([step.bind(known) for step in self._steps])
-        if all(isinstance(work, BoundLaunch) for work in works):
-            self._bound.put(key, works)
-        return works
+            self._bound.put(key, FIRST_HIT)
+            return self._steps.work
+        work = self._steps.bind(known)
+        if work is None:
+            return self._steps.work
+        self._bound.put(key, work)
+        return work
 
 
 def _torch_stream(tensors: Tensors, arrays: tuple[Any, ...]) -> Stream | None:

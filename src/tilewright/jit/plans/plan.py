@@ -178,6 +178,8 @@ class _PlanWork:
     __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles")
 
     is_compiled = True
+    held = 0
+    parts = ()
 
     def __init__(self, plan: Plan) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles

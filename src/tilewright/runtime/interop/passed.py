@@ -45,22 +45,22 @@ _kinds: set[type] = set()  # types of tensors that have wrappers
 class PassedStorage(ForeignStorage):
     """The memory at a place, for every tensor that is passed there."""
 
-    __slots__ = ("_itemsize", "_memory", "_reach", "_told")
+    __slots__ = ("itemsize", "memory", "reach", "told")
 
     is_counted = False  # it keeps no array
     producer: TorchLibrary
-    _memory: ref[Any]  # torch's storage of the last tensor kept here
-    _told: Stream | None  # stream that the allocator was last told of
+    memory: ref[Any]  # torch's storage of the last tensor kept here
+    told: Stream | None  # stream that the allocator was last told of
 
     def __init__(self, device: Device, place: ArrayPlace, first: int, memory: Any) -> None:
         super().__init__(device, _TORCH, place, first)
-        self._memory, self._told = ref(memory), None
-        self._itemsize, self._reach = place.form.itemsize, place.form.reach
+        self.memory, self.told = ref(memory), None
+        self.itemsize, self.reach = place.form.itemsize, place.form.reach
 
     @property
     def has_memory(self) -> bool:
         """Whether torch's storage of the last tensor here still exists."""
-        return self._memory() is not None
+        return self.memory() is not None
 
     def find_timeline(self) -> Timeline:
         """The timeline of the range, without failures of tensors that are gone."""
@@ -75,8 +75,8 @@ class PassedStorage(ForeignStorage):
             raise InternalError("a wrapper is used without its tensor")
         if array.data_ptr() != self.first:
             raise self.refusal(MOVED)
-        needed = array.storage_offset() * self._itemsize + self._reach
-        if array.untyped_storage().nbytes() < needed and self._reach:
+        needed = array.storage_offset() * self.itemsize + self.reach
+        if array.untyped_storage().nbytes() < needed and self.reach:
             reason = why_too_small(array, self.first, self.origin.template.region.high)
             raise self.refusal(reason or MOVED)
 
@@ -100,15 +100,15 @@ class PassedStorage(ForeignStorage):
         current one; it is told of a stream once per storage of torch.
         """
         memory = array.untyped_storage()
-        is_same = self._memory() is memory
-        if is_same and self._told is stream:
+        is_same = self.memory() is memory
+        if is_same and self.told is stream:
             return
         is_told = hand_back(array, (stream,))
         if not is_told:
             stream.keep(array, self.nbytes)
-        self._told = stream if is_told else None
+        self.told = stream if is_told else None
         if not is_same:
-            self._memory = ref(memory)
+            self.memory = ref(memory)
 
     @staticmethod
     def take(
@@ -121,10 +121,10 @@ class PassedStorage(ForeignStorage):
         for number in work.foreign:
             array, storage = arrays[number], tensors[number].storage
             memory = array.untyped_storage()
-            needed = array.storage_offset() * storage._itemsize + storage._reach
+            needed = array.storage_offset() * storage.itemsize + storage.reach
             if array.data_ptr() != storage.first or memory.nbytes() < needed:
                 storage.check_there(array)
-            if storage._told is not stream or storage._memory() is not memory:
+            if storage.told is not stream or storage.memory() is not memory:
                 storage.keep(array, stream)
         for number in work.foreign:
             if work.roles[number].mode.writes:

@@ -28,12 +28,12 @@ from tilewright.runtime.interop.streams import (
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import CallSite, user_frame_above
 from tilewright.runtime.ops.inside_chains import refuse_waiting
-from tilewright.runtime.ops.lifecycle import GONE, State
+from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import DeviceWork, LaunchWork, OnceWork
 from tilewright.runtime.order.access import Access, Handle, check_accesses
 from tilewright.runtime.order.borrow import Borrow, uses_of
-from tilewright.runtime.order.critical import insist, reentered
+from tilewright.runtime.order.critical import critical, insist, reentered
 from tilewright.runtime.order.deferred import DeferredCall
 from tilewright.runtime.order.failure import Check, Outcome
 from tilewright.runtime.order.timeline import Use
@@ -50,10 +50,11 @@ _SUBMITTED, _COMPLETED, _RECORDED = State.SUBMITTED, State.COMPLETED, State.RECO
 class LaunchOp(SingleOp[T]):
     """One piece of work on some tensors: `LaunchOp().build(…)`."""
 
-    __slots__ = ("_arrays", "_borrow", "_work")
+    __slots__ = ("_arrays", "_borrow", "_uses", "_work")
 
     _work: LaunchWork
     _borrow: Borrow
+    _uses: tuple[Use, ...] | None  # of a sequence that does not hold all its tensors yet
     _arrays: tuple[Any, ...]  # torch tensors behind wrappers, by the number of the tensor
 
     if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class LaunchOp(SingleOp[T]):
     else:
         __init__ = object.__init__  # `build` sets all attributes, which saves a Python call
 
-    def build(
+    def build(  # noqa: C901, PLR0915 (calls are slow)
         self,
         work: LaunchWork,
         tensors: tuple[Handle, ...],
@@ -86,6 +87,9 @@ class LaunchOp(SingleOp[T]):
         if code is not work.caller:
             frame = user_frame_above(frame)
             work.caller = code = frame.f_code
+        self._uses = None
+        if work.held:
+            self._uses, uses = uses, uses[: work.held]
         self._borrow = borrow = Borrow()
         borrow.work, borrow.tensors, borrow.uses = work, tensors, uses
         borrow.code, borrow.instruction = code, frame.f_lasti
@@ -112,23 +116,6 @@ class LaunchOp(SingleOp[T]):
                 raise
             finally:
                 device.busy = None
-        return self
-
-    def build_part(
-        self,
-        work: LaunchWork,
-        tensors: tuple[Handle, ...],
-        uses: tuple[Use, ...],
-        arrays: tuple[Any, ...],
-        site: CallSite,
-    ) -> LaunchOp[Any]:
-        """Build one launch of a sequence, which holds the tensors for it."""
-        self._state = _TAKEN
-        self.label, self.device = work.label, work.device
-        self._chosen = self._outcome = None
-        self._result = GONE
-        self._work, self._arrays, self._count = work, arrays, 0
-        self._borrow = Borrow.of(work, tensors, uses, site)
         return self
 
     @property
@@ -221,18 +208,12 @@ class LaunchOp(SingleOp[T]):
         """
         device, work, borrow = self.device, self._work, self._borrow
         with device.lock:
-            if device.busy is not None:
-                raise reentered(device)
-            if device.deferred or device.forked:
-                device.check_usable()
-                device.settle_deferred()
-            if stream.has_loose_ends:
-                stream.settle(ask=False)
+            if device.busy or device.deferred or device.forked or stream.has_loose_ends:
+                self.make_way(stream)
+            if self._uses is not None:
+                critical(device, self.label, self._hold_all)
             uses, foreign, is_put = borrow.uses, work.foreign, False
-            may_skip = stream.is_plain
-            if foreign:  # all arrays are torch's, whose current stream this is, without a capture
-                may_skip = (theirs or self._torch_stream()) is stream
-                may_skip = may_skip and (stream.is_plain or not stream.queue.is_capturing())
+            may_skip = self._follows(stream, theirs) if foreign else stream.is_plain
             if not (may_skip and uses) or work.check or INTERCEPTED.values:
                 self.put_in_order(stream)
                 return
@@ -270,6 +251,14 @@ class LaunchOp(SingleOp[T]):
                     raise
             finally:
                 device.busy = None
+
+    def _hold_all(self) -> None:
+        """Hold the tensors of later launches as well, before the first one is put on a stream."""
+        if self._uses is not None:
+            self._borrow.uses = self._uses
+            self.check_written()
+            self._borrow.hold(self.device)
+            self._uses = None
 
     def give_back(self) -> None:
         """Release the borrow. The device's lock is held."""
@@ -332,6 +321,12 @@ class LaunchOp(SingleOp[T]):
                 self._run_foreign(stream)
         else:
             self._run_foreign(stream)
+
+    def _follows(self, stream: Stream, theirs: Stream | None) -> bool:
+        """Whether all arrays are torch's, whose current stream this is, without a capture."""
+        if (theirs or self._torch_stream()) is not stream:
+            return False
+        return stream.is_plain or not stream.queue.is_capturing()
 
     def _torch_stream(self) -> Stream | None:
         """The current stream of torch, if all arrays of other libraries are its tensors."""
@@ -396,7 +391,7 @@ class LaunchOp(SingleOp[T]):
         work, tensors, arrays = self._work, self._borrow.tensors, self._arrays
         for number in work.foreign:
             mode, name = work.roles[number]
-            if mode.writes:
+            if mode.writes and number < len(self._borrow.uses):
                 array = arrays[number] if arrays else None
                 reason = tensors[number].storage.why_not_written(array)
                 if reason is not None:
@@ -412,34 +407,21 @@ class LaunchOp(SingleOp[T]):
                 for number, tensor in enumerate(self._borrow.tensors)
             ]
         )
-        roles = self._work.roles
-        accesses = tuple([Access(t, *role) for t, role in zip(tensors, roles, strict=True)])
-        recorded = self._work.work_on(tensors)
-        tape.add(self.label, self.site, accesses, recorded, self._work.check)
+        for work, first, end in self._work.parts or ((self._work, 0, len(tensors)),):
+            some = tensors[first:end]
+            accesses = tuple([Access(t, *role) for t, role in zip(some, work.roles, strict=True)])
+            tape.add(work.label, self.site, accesses, work.work_on(some), work.check)
 
     def _run(self, stream: Stream) -> None:
         """Order the work, put it on a stream, and record its uses."""
-        work, borrow = self._work, self._borrow
-        uses, is_sole = borrow.uses, work.check is None and stream.may_be_sole
-        causes: tuple[Outcome, ...] = ()
-        for use in uses:
-            if use.stream is not stream or use.timeline.stream is not stream:
-                borrow.order(stream)
-                causes = tuple(borrow.upstream())
-                is_sole = False
-                break
+        borrow = self._borrow
+        borrow.order(stream)
+        causes = tuple(borrow.upstream())
         tail, is_put = stream.queue.tail, False
         try:
-            work.launch(stream, borrow.tensors)
+            self._work.launch(stream, borrow.tensors)
             is_put = True
-            if is_sole:
-                self._stream = stream
-                stream.queue.marked = self._count = count = stream.issued + 1
-                stream.issued = count
-                for use in uses:
-                    use.count = count
-            else:
-                self._record(stream, causes)
+            self._record(stream, causes)
         except BaseException as error:
             is_begun = stream.queue.tail is not tail
             self._end_interrupted(stream, causes, error, is_put=is_put, is_begun=is_begun)
@@ -468,16 +450,6 @@ class LaunchOp(SingleOp[T]):
             self._outcome = self._borrow.record_refused(stream, error)  # perhaps in part
         elif is_put:
             insist(partial(self._record, stream, causes))
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether its work is on a stream, perhaps in part."""
-        return bool(self._count) or self._outcome is not None
-
-    def refuse(self, stream: Stream, error: BaseException) -> None:
-        """Record its uses as those of a failed submission, if it has not begun."""
-        if not self.is_begun:
-            self._outcome = self._borrow.record_refused(stream, error)
 
     def _capture(self, stream: Stream) -> None:
         """Put the work into a graph that another library captures; no use is recorded."""

@@ -1,207 +1,85 @@
-"""Sequences: launches known beforehand, in order on one stream.
+"""Sequences: launches known beforehand, in order on one stream, as the work of one operation.
 
 A sequence replaces a chain and holds the same tensors until it is submitted: those of its first
-step. It is submitted in one critical section, in which it holds all of its tensors; its launches
-are single operations without borrows of their own.
+step. It is submitted in one critical section, in which it holds all of its tensors, and ends and
+fails as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from types import CodeType
+from typing import Any, NamedTuple
 
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.memory.storage import Storage
-from tilewright.runtime.ops.call_site import CallSite, user_frame
-from tilewright.runtime.ops.launch import LaunchOp
-from tilewright.runtime.ops.lifecycle import Ends, State
-from tilewright.runtime.ops.single import SingleOp
 from tilewright.runtime.ops.work import LaunchWork
-from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.borrow import Borrow, BorrowedWork
-from tilewright.runtime.order.critical import critical, insist
-from tilewright.runtime.order.deferred import DeferredCall
-from tilewright.runtime.order.timeline import Use
+from tilewright.runtime.order.access import Handle, Mode
+from tilewright.runtime.order.borrow import Role
 
-__all__ = ["Launch", "SequenceOp", "build_sequence"]
-
-T = TypeVar("T")
+__all__ = ["SequencePart", "SequenceWork"]
 
 
-class Launch(NamedTuple):
-    """One launch of a sequence."""
+class SequencePart(NamedTuple):
+    """One launch of a sequence, for some of the tensors of the sequence."""
 
     work: LaunchWork
-    tensors: tuple[Handle, ...]
-    uses: tuple[Use, ...]
-    arrays: tuple[Any, ...]  # torch tensors behind wrappers
+    first: int
+    end: int
 
 
-class SequenceOp(SingleOp[T]):
-    """Several launches: made by `build_sequence`."""
+class SequenceWork:
+    """Several launches; no two operations differ in it but in their tensors."""
 
-    __slots__ = ("_borrow", "_ends", "_held", "_launches", "_site")
+    __slots__ = ("caller", "device", "foreign", "held", "label", "parts", "roles")
 
-    if TYPE_CHECKING:
+    is_compiled = True
+    check = None
 
-        def __init__(self) -> None: ...
+    def __init__(
+        self, works: tuple[LaunchWork, ...], held: int, again: Iterable[tuple[int, int]]
+    ) -> None:
+        """Make the work of some launches, of which the first `held` are one step.
 
-    else:
-        __init__ = object.__init__  # `build` sets all attributes
+        `again` has pairs of tensors, by their numbers, of which the second is the first one, or a
+        part of it, in a later launch.
+        """
+        parts: list[SequencePart] = []
+        for work in works:
+            first = parts[-1].end if parts else 0
+            parts.append(SequencePart(work, first, first + len(work.roles)))
+        self.parts = tuple(parts)
+        self.label, self.device = works[0].label, works[0].device
+        self.caller: CodeType | None = None
+        self.held = parts[held - 1].end  # tensors that are held from the start
+        self.foreign = tuple([part.first + n for part in parts for n in part.work.foreign])
+        roles = [role for work in works for role in work.roles]
+        for before, after in again:
+            if roles[before].mode is Mode.WRITE:
+                roles[after] = _after_write(roles[after])
+        self.roles = tuple(roles)
 
-    _borrow: Borrow
-    _launches: tuple[LaunchOp[Any], ...]
-    _held: int  # number of launches in the first step
-    _ends: Ends
-    _site: CallSite
+    def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
+        """Put all launches on a stream."""
+        for work, first, end in self.parts:
+            work.launch(stream, tensors[first:end])
 
-    def build(
-        self, launches: tuple[Launch, ...], held: int, result: Any, depth: int
-    ) -> SequenceOp[Any]:
-        """Hold the tensors of the first launches, for the user's call `depth` frames up."""
-        first = launches[0].work
-        device = first.device
-        self._state = State.CLOSED
-        self.label, self.device = first.label, device
-        self._chosen = self._outcome = None
-        self._result = result
-        self._count = 0
-        self._held = held
-        self._ends = Ends()
-        frame = user_frame(depth)
-        self._site = site = CallSite(frame.f_code, frame.f_lasti)
-        self._launches = made = tuple([LaunchOp().build_part(*one, site) for one in launches])
-        self._borrow = borrow = self._borrow_of(made[:held])
-        with device.lock:
-            device.check_open()
-            device.settle_deferred()
-            try:
-                critical(device, self.label, self._hold, borrow, made[:held])
-                self._state = State.BUILT
-            except BaseException:
-                borrow.release()
-                raise
-        return self
+    def work_on(self, tensors: tuple[Handle, ...], /) -> Any:
+        """No node of a graph: each launch is one."""
+        raise NotImplementedError
 
-    def _borrow_of(self, launches: tuple[LaunchOp[Any], ...]) -> Borrow:
-        """One borrow for some launches."""
-        parts = [one.borrow for one in launches]
-        roles = tuple([role for part in parts for role in part.work.roles])
-        tensors = tuple([tensor for part in parts for tensor in part.tensors])
-        uses = tuple([use for part in parts for use in part.uses])
-        return Borrow.of(BorrowedWork(self.label, roles), tensors, uses, self._site)
-
-    def _hold(self, borrow: Borrow, launches: tuple[LaunchOp[Any], ...]) -> None:
-        for one in launches:
-            one.check_written()
-        borrow.acquire(self.device)
-
-    def _hold_all(self) -> None:
-        """Hold the tensors of later launches as well, before the first one is put on a stream."""
-        launches = self._launches
-        if len(launches) > self._held:
-            whole = self._borrow_of(launches)
-            self._borrow.release()
-            self._borrow = whole
-            self._hold(whole, launches[self._held :])
-
-    @property
-    def site(self) -> CallSite:
-        """The line that built it."""
-        return self._site
-
-    @property
-    def ends(self) -> Ends:
-        """The fences of its launches."""
-        return self._ends
+    def compile(self) -> None:
+        """Do nothing: the launches are compiled already."""
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
         """The programs that its launches run."""
-        return tuple(program for one in self._launches for program in one.programs)
+        return tuple([program for part in self.parts for program in part.work.programs])
 
-    def storages(self) -> Iterable[Storage]:
-        """The storages of all its tensors."""
-        return (storage for one in self._launches for storage in one.storages())
-
-    def compile(self) -> Self:
-        """Do nothing: the launches are compiled already."""
-        return self
-
-    def prepare(self, stream: Stream) -> None:
-        """Allocate and initialise its tensors."""
-        for one in self._launches:
-            one.prepare(stream)
-
-    def put(self, stream: Stream) -> None:
-        """Put all launches on a stream."""
-        self._hold_all()
-        try:
-            for one in self._launches:
-                one.put(stream)
-            self._end()
-        except BaseException as error:
-            insist(partial(self._end_interrupted, stream, error))
-            raise
-
-    def _end(self) -> None:
-        """Collect the fences of the launches."""
-        for one in self._launches:
-            fence = one.fence
-            if fence is not None:
-                self._ends.add(fence)
-                self._stream, self._count = fence.stream, fence.count
-
-    def _end_interrupted(self, stream: Stream, error: BaseException) -> None:
-        """Record interrupted launches: if one has begun, the sequence fails as a whole.
-
-        All of them count as submitted if the last one does, as for a single launch.
-        """
-        launches = self._launches
-        if launches[-1].fence is not None:
-            self._end()
-        elif any(one.is_begun for one in launches):
-            for one in launches:
-                one.refuse(stream, error)
-
-    def give_back(self) -> None:
-        """Release the borrow. The device's lock is held."""
-        self._borrow.release()
-        self._borrow.forget()
-        for one in self._launches:
-            one.give_back()
-        self._launches = ()
-
-    def last_fences(self) -> tuple[Any, ...]:
-        """The fences after which all its work has completed."""
-        return tuple(self._ends.fences.values())
-
-    def put_part(self, stream: Stream, ends: Ends) -> T:
-        """Put the launches on a stream as part of another operation."""
-        result = super().put_part(stream, ends)
-        ends.include(self._ends)
-        return result
-
-    def __del__(self) -> None:
-        # No lock: the collector may run this at any point.
-        if getattr(self, "_state", None) in (State.BUILT, State.TAKEN):
-            self.device.deferred.append(DeferredCall(partial(_drop, self._borrow)))
-            self.warn_if_never_run()
+    def let_go(self) -> None:
+        """Do nothing: no state belongs to a single operation."""
 
 
-def _drop(borrow: Borrow) -> None:
-    """Release the borrow of a built sequence that was dropped."""
-    borrow.release()
-    borrow.forget()
-
-
-def build_sequence(
-    launches: tuple[Launch, ...], held: int, result: Any, depth: int
-) -> SequenceOp[Any]:
-    """An operation for several launches, for the user's call `depth` frames up.
-
-    The first `held` launches are its first step, whose tensors it holds until it is submitted.
-    """
-    return SequenceOp().build(launches, held, result, depth + 1)
+def _after_write(role: Role) -> Role:
+    """The role of a tensor whose old contents are overwritten before they are read."""
+    return role._replace(mode=Mode.WRITE if role.mode.writes else Mode.REREAD)

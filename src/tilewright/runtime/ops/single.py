@@ -12,7 +12,7 @@ from tilewright.runtime.interop.streams import library_streams
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.lifecycle import GONE, Ends, State, Steps
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.order.critical import critical, reentered
+from tilewright.runtime.order.critical import check_idle, critical
 from tilewright.runtime.order.failure import Fence, Outcome
 
 __all__ = ["SingleOp"]
@@ -73,16 +73,17 @@ class SingleOp(DeviceOp[T]):
 
     def put_once(self, stream: Stream) -> None:
         """Put the work on a stream, unless another call has done so."""
-        device = self.device
-        with device.lock:
-            if device.busy is not None:
-                raise reentered(device)
-            if device.deferred or device.forked:
-                device.check_usable()
-                device.settle_deferred()
-            if stream.has_loose_ends:
-                stream.settle(ask=False)
+        with self.device.lock:
+            self.make_way(stream)
             self.put_in_order(stream)
+
+    def make_way(self, stream: Stream) -> None:
+        """Do the work that others have left, before the critical section. The lock is held."""
+        device = self.device
+        check_idle(device)
+        device.check_usable()
+        device.settle_deferred()
+        stream.settle(ask=False)
 
     def put_in_order(self, stream: Stream) -> None:
         """Put the work on a stream, behind all that it depends on. The device's lock is held."""

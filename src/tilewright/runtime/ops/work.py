@@ -41,6 +41,14 @@ class LaunchWork(Protocol):
     is_compiled: bool
 
     @property
+    def held(self) -> int:
+        """The number of tensors that a built operation holds; 0 for all of them."""
+
+    @property
+    def parts(self) -> tuple[tuple[LaunchWork, int, int], ...]:
+        """The launches of a sequence, each with its first tensor and the end of its tensors."""
+
+    @property
     def launch(self) -> Callable[..., None]:
         """Puts the work for some tensors on a stream, both of which it takes.
 
@@ -67,6 +75,8 @@ class OnceWork:
     __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles")
 
     is_compiled = False
+    held = 0
+    parts = ()
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class Mode(Enum):
     READ = (True, False)
     WRITE = (False, True)
     UPDATE = (True, True)
+    REREAD = (False, False)  # of contents that the same operation has written
 
     def __init__(self, reads: bool, writes: bool) -> None:
         self.reads = reads

@@ -68,7 +68,10 @@ class BorrowedWork(NamedTuple):
 
 
 class Borrow:
-    """The tensors of a built operation, each with its use. The device's lock is held."""
+    """The tensors of a built operation, each with its use. The device's lock is held.
+
+    The last tensors of a sequence have no use before it is submitted.
+    """
 
     __slots__ = ("code", "instruction", "tensors", "uses", "work")
 
@@ -101,6 +104,16 @@ class Borrow:
         """The line that built the operation."""
         return CallSite(self.code, self.instruction)
 
+    def hold(self, device: Device) -> None:
+        """Hold all uses, or none, as `acquire` does, without a look at sole streams."""
+        for use in self.uses:
+            timeline = use.timeline
+            if timeline.held is None and timeline.stream is not None:
+                timeline.held = self
+            elif timeline.held is not self:
+                self.acquire(device)
+                return
+
     def acquire(self, device: Device) -> None:
         """Hold all uses, or none; raises if another borrow conflicts or an input has failed."""
         found = self._find_conflict()
@@ -117,7 +130,7 @@ class Borrow:
                 timeline.dirty()
 
     def _find_conflict(self) -> tuple[Conflict, int] | None:
-        for tensor, use in zip(self.tensors, self.uses, strict=True):
+        for tensor, use in zip(self.tensors, self.uses, strict=False):
             use.timeline = tensor.storage.find_timeline()
         self.upstream()
         for number, use in enumerate(self.uses):
@@ -172,7 +185,7 @@ class Borrow:
     def upstream(self) -> list[Outcome]:
         """Unsettled outcomes that the inputs depend on; raises a failure that is known."""
         found: list[Outcome] = []
-        for use, (mode, _) in zip(self.uses, self.work.roles, strict=True):
+        for use, (mode, _) in zip(self.uses, self.work.roles, strict=False):
             timeline = use.timeline
             if mode.reads and timeline.stream is None:
                 found += timeline.last().upstream(use.region)
