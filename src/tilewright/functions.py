@@ -66,6 +66,9 @@ _HANDLE = """
         {handle} = {name} if {name}.__class__ in _own else _wrapper({name})
         if {handle} is None:
             {handle} = {name}"""
+# The same for a tuple of tensors.
+_HANDLES = """
+        {handle} = {name} if {name} is None else _wrappers({name})"""
 
 
 def function(body: F) -> F:
@@ -192,7 +195,7 @@ class _Calls:
             "_chosen": CHOSEN_DEVICE,
             "_entries": self._entries, "_override": CONFIG_OVERRIDE, "_len": len, "_own": _OWN,
             "_plain": _PLAIN, "_repr": repr, "_tuple": tuple, "_intercepted": INTERCEPTED,
-            "_wrapper": find_wrapper,
+            "_wrapper": find_wrapper, "_wrappers": _find_wrappers,
         }  # fmt: skip
         known |= {f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty}
         made = define(self._text(), "how a function is called", known)[self._body.__name__]
@@ -209,7 +212,7 @@ class _Calls:
             for p in parameters.values()
         ]
         tensors = {name: kind for name, kind in self._kinds.items() if kind.tensors}
-        single = {name: f"_of_{name}" for name, kind in tensors.items() if kind.tensors == 1}
+        either = {name: f"_of_{name}" for name in tensors}
         values = [name for name in parameters if name not in tensors]
         needed = [name for name in values if parameters[name].default is inspect.Parameter.empty]
         usual = [f"{name} is _default_{name}" for name in values if not needed]
@@ -217,14 +220,16 @@ class _Calls:
         are_plain = " and ".join(f"{name}.__class__ in _plain" for name in values) or "True"
         plain = f"({is_usual} or {are_plain})"
         own = {name: name for name in tensors}
-        either = own | single
         return _TEXT.format(
             name=self._body.__name__,
             parameters=str(inspect.Signature(bare))[1:-1],
             kinds=_kinds(tensors, own, plain),
             tensors=_each(tensors, own, _tensors),
             specs=_each(tensors, own, _specs),
-            handles="".join(_HANDLE.format(handle=h, name=name) for name, h in single.items())
+            handles="".join(
+                (_HANDLES if tensors[name].tensors > 1 else _HANDLE).format(handle=h, name=name)
+                for name, h in either.items()
+            )
             or "\n        pass",
             wrapped_kinds=_kinds(tensors, either, plain),
             wrappers=_each(tensors, either, _tensors),
@@ -269,6 +274,14 @@ class _Replaced:
 
 
 _OWN = frozenset({Tensor, *_PLAIN})
+
+
+def _find_wrappers(group: Any) -> Any:
+    """A tuple with wrappers in place of torch tensors; the same object if one has none."""
+    if group.__class__ is not tuple:
+        return group
+    found = tuple([one if one.__class__ in _OWN else find_wrapper(one) for one in group])
+    return group if None in found else found
 
 
 def _hints_of(body: FunctionType) -> dict[str, Any]:
@@ -350,9 +363,9 @@ def _tensors(name: str, kind: _ParameterKind) -> list[str]:
 
 def _arrays(name: str, kind: _ParameterKind) -> list[str]:
     """The torch tensor behind a wrapper; None for other tensors."""
-    if kind.tensors > 1:
-        return ["None"] * kind.tensors
-    return [f"None if {name}.__class__ in _own else {name}"]
+    names = [f"{name}[{item}]" for item in range(kind.tensors)] if kind.tensors > 1 else [name]
+    is_ours = f"{name} is None or " if kind.tensors > 1 else ""
+    return [f"None if {is_ours}{one}.__class__ in _own else {one}" for one in names]
 
 
 def _specs(name: str, kind: _ParameterKind) -> list[str]:

@@ -29,6 +29,7 @@ from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor import Tensor, make_use, tensor_of
 from tilewright.runtime.ops.chain import Chain
 from tilewright.runtime.ops.chain_steps import Given, How, Step
+from tilewright.runtime.ops.copies import FillWork
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.sequence import SequenceWork
@@ -91,19 +92,32 @@ def _make_select(places: list[int | _Part], writes: list[bool]) -> _Select:
     return made
 
 
+# The work of an operation that fits other tensors with the same specs.
+_Reused = PlanLaunch | BoundLaunch | FillWork
+
+
 class _Step:
-    """One launch of an entry."""
+    """One launch of an entry, or a fill."""
 
     __slots__ = ("captures", "places", "work")
 
-    def __init__(self, launch: PlanLaunch | BoundLaunch, places: list[int | _Part]) -> None:
-        captures = launch.plan.captures
-        self.captures = None if captures.are_fixed else captures
-        self.work = PlanLaunch(launch.plan, launch.numbers)
-        self.places = places
+    captures: Captures | None  # None if all are constant
+    work: PlanLaunch | FillWork
 
-    def bind(self, tensors: tuple[Tensor, ...]) -> BoundLaunch:
+    def __init__(
+        self, work: PlanLaunch | BoundLaunch | FillWork, places: list[int | _Part]
+    ) -> None:
+        self.places = places
+        if isinstance(work, FillWork):
+            self.work, self.captures = work, None
+        else:
+            self.work = PlanLaunch(work.plan, work.numbers)
+            self.captures = None if work.plan.captures.are_fixed else work.plan.captures
+
+    def bind(self, tensors: tuple[Tensor, ...]) -> BoundLaunch | FillWork:
         """The launch with the addresses of its tensors."""
+        if isinstance(self.work, FillWork):
+            return self.work
         return BoundLaunch(self.work.plan, tensors, self.work.numbers)
 
 
@@ -185,7 +199,7 @@ class Entry:
             known = (*tensors, *outputs)
             arrays = (*arrays, *(None,) * len(self._made)) if arrays else arrays
         key = tuple(map(_SERIAL, self._pattern.present(known)))
-        work = self._bound.get(key)
+        work: Any = self._bound.get(key)
         if work is None or work is FIRST_HIT:
             work = self._work(key, tensors, known)
             if work is None:
@@ -362,9 +376,11 @@ def _templates(made: list[Any]) -> tuple[TensorTemplate, ...]:
     return tuple(find_tensor_template(one.device, one.shape, one.dtype) for one in made)
 
 
-def _find_launch(operation: DeviceOp[Any]) -> PlanLaunch | BoundLaunch | None:
+def _find_launch(operation: DeviceOp[Any]) -> _Reused | None:
     """The launch of an operation, if it can be reused for other tensors."""
     work = operation.work if isinstance(operation, LaunchOp) else None
+    if isinstance(work, FillWork):
+        return work
     if not isinstance(work, (PlanLaunch, BoundLaunch)):
         return None
     return None if work.plan.facts.may_fail or work.plan.is_wary else work

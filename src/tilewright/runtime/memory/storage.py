@@ -298,34 +298,38 @@ class _Freed:
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses on other streams."""
-        device, uses = self.pool.device, self.timeline.uses
-        device.storages.pop(id(self.allocation), None)
+        timeline: Timeline | None = self.timeline
         stream = self.timeline.stream
-        if stream is not None and stream.is_plain:
-            pass
-        elif stream is None:
-            some = device.streams[0]  # the bytes were allocated on one of them
-            stream = max(uses, key=lambda use: use.count).stream if uses else some
-            captured = self._find_captured(stream)
-            if captured is not None:
-                captured.keep(Postponed(device, self))
-                captured.advance()
+        self.pool.device.storages.pop(id(self.allocation), None)
+        if stream is None or not stream.is_plain:
+            stream = self._find_stream()
+            if stream is None:
                 return
-            for use in uses:
-                stream.wait_for(use.stream, use.count)
-        elif stream.queue.is_capturing():
-            stream.keep(Postponed(device, self))
-            stream.advance()
-            return
         self.may_be_repeated = False  # a double free is worse than a leak
-        timeline = self.timeline
-        if timeline.stream is None or timeline.held is not None:
+        if self.timeline.stream is None or self.timeline.held is not None:
             timeline = self._successor(stream)
         is_kept = timeline is not None and stream.free_list.put(
             stream, Free(self.allocation, timeline), self.pool, self.nbytes
         )
         if not is_kept:
             stream.queue.free(self.allocation, self.pool.backend)
+
+    def _find_stream(self) -> Stream | None:
+        """The stream of the last use, behind all uses; None if a capture postpones the free."""
+        device, timeline, uses = self.pool.device, self.timeline, self.timeline.uses
+        stream = timeline.stream
+        if stream is None:
+            some = device.streams[0]  # the bytes were allocated on one of them
+            stream = max(uses, key=lambda use: use.count).stream if uses else some
+        captured = self._find_captured(stream)
+        if captured is not None:
+            captured.keep(Postponed(device, self))
+            captured.advance()
+            return None
+        if timeline.stream is None:
+            for use in uses:
+                stream.wait_for(use.stream, use.count)
+        return stream
 
     def _successor(self, stream: Stream) -> Timeline | None:
         """A timeline with this stream as its sole one, if all uses are on it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tilewright.dtypes import DType, u8, u16, u32, u64
@@ -22,12 +23,14 @@ from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.deferring import defer
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.order.access import Access, Mode
+from tilewright.runtime.order.access import Access, Handle, Mode, check_accesses
+from tilewright.runtime.order.borrow import Role, uses_of
+from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["convert", "copy", "fill"]
+__all__ = ["FillWork", "convert", "copy", "fill"]
 
 _BITS: dict[int, type[DType]] = {1: u8, 2: u16, 4: u32, 8: u64}  # by bytes
 _MAX_RANK = 6  # of a kernel's tensors
@@ -105,8 +108,9 @@ def fill(dst: Any, value: Any) -> DeviceOp[Any]:
 def _fill(dst: Tensor, value: Any) -> LaunchOp[Tensor]:
     pattern = element_bytes(value, dst.dtype)
     if dst.region.dense:
-        work = _FillBytes(dst.storage, dst.region.low, pattern, dst.size)
-        return make_operation("fill", dst.device, (Access(dst, Mode.WRITE, "dst"),), work, dst)
+        work = FillWork(dst, pattern)
+        check_accesses((Access(dst, *work.roles[0]),), work.label, dst.device)
+        return LaunchOp().build(work, (dst,), uses_of((dst,), work.roles), dst)
     (layout,) = _merged(dst.layout)
     bits = dst.handle(layout, _BITS[dst.itemsize])
     return _giving(load_copying().repeat(bits, int.from_bytes(pattern, "little")), dst)
@@ -125,6 +129,41 @@ class _CopyBytes:
             to, from_ = self.target, self.source
             start, source = to.place(self.target_offset), from_.place(self.source_offset)
             stream.queue.copy(to.allocation, start, from_.allocation, source, self.nbytes)
+
+
+class FillWork:
+    """One value in every element of a tensor, or of others with its spec."""
+
+    __slots__ = ("_count", "_pattern", "caller", "device", "foreign")
+
+    label = "fill"
+    roles: tuple[Role, ...] = (Role(Mode.WRITE, "dst"),)
+    check: Check | None = None
+    is_compiled = True
+    held = 0
+    parts = programs = ()
+
+    def __init__(self, dst: Tensor, pattern: bytes) -> None:
+        self.device = dst.device
+        self.caller: CodeType | None = None
+        self.foreign: tuple[int, ...] = () if dst.storage.owns_bytes else (0,)
+        self._pattern = pattern
+        self._count = dst.size
+
+    def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
+        """Fill a tensor."""
+        self.work_on(tensors).enqueue(stream)
+
+    def work_on(self, tensors: tuple[Handle, ...], /) -> _FillBytes:
+        """The work on a tensor, whose storage it keeps."""
+        (dst,) = tensors
+        return _FillBytes(dst.storage, dst.region.low, self._pattern, self._count)
+
+    def compile(self) -> None:
+        """Do nothing: there is no program."""
+
+    def let_go(self) -> None:
+        """Do nothing: no state belongs to a single operation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.borrow import Role
+from tilewright.runtime.order.failure import Check
 
 __all__ = ["SequencePart", "SequenceWork"]
 
@@ -34,7 +35,7 @@ class SequenceWork:
     __slots__ = ("caller", "device", "foreign", "held", "label", "parts", "roles")
 
     is_compiled = True
-    check = None
+    check: Check | None = None
 
     def __init__(
         self, works: tuple[LaunchWork, ...], held: int, again: Iterable[tuple[int, int]]
