@@ -13,7 +13,7 @@ import pytest
 from launch_ways import way
 
 import tilewright as tw
-from tilewright import Mut, Ref, f16, f32
+from tilewright import Mut, Ref, f16, f32, i32
 from tilewright.dims import B, N, T
 from tilewright.jit.plans.config_override import CONFIG_CACHES
 from tilewright.tune import forcing
@@ -37,6 +37,16 @@ def scaled(z: Mut[f32, B], x: Ref[f32, N], by: f32) -> None:
 @tw.kernel
 def grown(z: Mut[f32, B], x: Ref[f32, N]) -> None:
     z.store(z.load() + x.load_like(z))
+
+
+@tw.kernel
+def counted(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    z.store(z.load() + x.load_like(z))
+
+
+@tw.kernel
+def divided(z: Mut[i32, B], x: Ref[i32, N]) -> None:
+    z.store(100 // x.load_like(z))
 
 
 @tw.function
@@ -85,6 +95,24 @@ def add_halves(x: tw.Tensor, y: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
     ran.append("add_halves")
     z, half = tw.empty(x.shape[0] // 2, f32, device=x.device), x.shape[0] // 2
     return added(z.partition(TILE), x[:half], y[half:]).giving(z)
+
+
+@tw.function
+def sum_from_zero(x: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+    """`0 + x`, with the zeros filled in by a launch of its own."""
+    ran.append("sum_from_zero")
+    z = tw.empty(x.shape, f32, device=x.device)
+    return tw.fill(z, 0).then(lambda _: grown(z.partition(TILE), x)).giving(z)
+
+
+@tw.function
+def add_both(
+    x: tw.Tensor, y: tw.Tensor, *, out: tuple[tw.Tensor, tw.Tensor]
+) -> tw.DeviceOp[tuple[tw.Tensor, tw.Tensor]]:
+    """`x + y` and `y + y`."""
+    ran.append("add_both")
+    first = added(out[0].partition(TILE), x, y)
+    return first.then(lambda _: added(out[1].partition(TILE), y, y)).giving(out)
 
 
 def drawn(seed, size=SIZE, dtype="f4"):
@@ -150,6 +178,67 @@ def test_torch_tensors(function, is_made, on_the_cpu):
             assert result is z
             assert z._version == version + 1
         np.testing.assert_array_equal(result.numpy(), wanted)
+    assert ran == []
+
+
+def test_a_fill_among_the_launches():
+    (x,) = tensors(0)
+    learn(sum_from_zero, x)
+    kept = []
+    for seed in range(5, 9):
+        (x,) = tensors(seed)
+        kept.append(sum_from_zero(x).sync())
+        np.testing.assert_array_equal(kept[-1].numpy(), x.numpy())
+    kept.clear()  # memory with other contents is filled
+    np.testing.assert_array_equal(sum_from_zero(x).sync().numpy(), x.numpy())
+    assert ran == []
+
+
+def test_a_fill_hides_the_failure_of_old_contents():
+    """A launch that reads them is told of it; one behind a fill reads the fill's."""
+    x, divisors, z = (tw.full((SIZE,), n, i32) for n in (5, 0, 1))
+
+    @tw.function
+    def from_zero(x: tw.Tensor, *, out: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+        ran.append("from_zero")
+        return tw.fill(out, 0).then(lambda _: counted(out.partition(TILE), x)).giving(out)
+
+    learn(from_zero, x, out=z)
+    with pytest.raises(tw.KernelFailure):
+        divided(z.partition(TILE), divisors).sync()
+    with pytest.raises(tw.KernelFailure):
+        counted(z.partition(TILE), x).sync()
+    assert from_zero(x, out=z).sync().numpy().tolist() == [5] * SIZE
+    assert ran == []
+
+
+def test_a_tuple_of_torch_tensors(on_the_cpu):
+    torch = pytest.importorskip("torch")
+
+    def made(seed):
+        return torch.from_numpy(drawn(seed))
+
+    learn(add_both, made(0), made(1), out=(made(2), made(3)))
+    for seed in range(5, 9):
+        x, y, outs = made(seed), made(seed + 1), (made(seed + 2), made(seed + 3))
+        versions = [one._version for one in outs]
+        result = add_both(x, y, out=outs).sync()
+        assert [one is z for one, z in zip(result, outs, strict=True)] == [True, True]
+        np.testing.assert_array_equal(outs[0].numpy(), x.numpy() + y.numpy())
+        np.testing.assert_array_equal(outs[1].numpy(), y.numpy() + y.numpy())
+        assert all(one._version > old for one, old in zip(outs, versions, strict=True))
+    assert ran == []
+
+
+def test_a_tuple_of_a_torch_tensor_and_a_tensor(on_the_cpu):
+    torch = pytest.importorskip("torch")
+    x, y, z = tensors(0, 1, 2)
+    there = torch.from_numpy(drawn(3))
+    learn(add_both, x, y, out=(there, z))
+    result = add_both(x, y, out=(there, z)).sync()
+    assert result[0] is there
+    assert result[1] is z
+    np.testing.assert_array_equal(there.numpy(), x.numpy() + y.numpy())
     assert ran == []
 
 

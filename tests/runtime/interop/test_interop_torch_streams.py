@@ -71,3 +71,20 @@ def test_what_has_run_is_not_submitted_again(lib, way):
     operation.sync()
     with pytest.raises(tw.LaunchError, match="runs once"):
         operation.submit()
+
+
+def test_a_new_output_of_a_function_is_on_the_current_stream(lib, cuda):
+    """Its bytes come from the free list of torch's stream, so nothing is waited for."""
+    _, x, y = lib.bound()
+
+    @tw.function
+    def total(x: tw.Tensor, y: tw.Tensor) -> tw.DeviceOp[tw.Tensor]:
+        z = tw.empty(x.shape, x.dtype, device=x.device)
+        return lib.add(z.partition(SIZE), x, y).giving(z)
+
+    for _ in range(5):
+        total(x, y).sync()
+    lib.driver.log.clear()
+    for _ in range(3):
+        total(x, y).submit()
+    assert lib.order() == [("launch", lib.stream, "plain_add")] * 3
