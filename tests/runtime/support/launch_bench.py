@@ -15,7 +15,7 @@ from tilewright.runtime.order.borrow import Role, uses_of
 class Planned:
     """A launch for any two tensors: their addresses are filled in."""
 
-    label, caller, foreign, check = "mix", None, (), None
+    label, caller, foreign, written, check = "mix", None, (), (), None
     is_compiled, programs, held, parts = True, (), 0, ()
 
     def __init__(self, device, function, tensors):

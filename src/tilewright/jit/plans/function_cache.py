@@ -204,7 +204,13 @@ class Entry:
             work = self._work(key, tensors, known)
             if work is None:
                 return None
-        result = self._give(_results(known, arrays) if arrays else known)
+        result = self._give(known)
+        if arrays:  # a torch tensor is the result in place of its wrapper
+            theirs = self._give(arrays)
+            if theirs.__class__ is tuple:
+                result = tuple(map(_first_of, theirs, result))
+            elif theirs is not None:
+                result = theirs
         picked, uses, its_arrays = self._steps.select(known, arrays)
         return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
 
@@ -237,10 +243,8 @@ def _torch_stream(tensors: Tensors, arrays: tuple[Any, ...]) -> Stream | None:
     return None
 
 
-def _results(known: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors as results: a torch tensor in place of its wrapper."""
-    pairs = zip(known, arrays, strict=True)
-    return tuple([tensor if array is None else array for tensor, array in pairs])
+def _first_of(array: Any, tensor: Any) -> Any:
+    return tensor if array is None else array
 
 
 def aliases(tensors: Tensors) -> tuple[int, ...] | None:

@@ -68,6 +68,7 @@ class Plan(NamedTuple):
     scalar_names: tuple[str, ...]
     is_wary: bool  # elements of an output may overlap one another
     foreign: tuple[int, ...]  # numbers of the tensors that are arrays of other libraries
+    written: tuple[int, ...]  # those of them that are written
 
     def numbers(self, scalars: tuple[Any, ...]) -> tuple[Number, ...] | None:
         """Convert the scalars of a call; None if one does not fit its dtype."""
@@ -126,6 +127,7 @@ def make_plan(
     facts, environment = executable.facts, binding.environment
     tensors = {name: number for number, name in enumerate(binding.tensors)}
     scalars = {param.name: number for number, param in enumerate(binding.signature.scalars)}
+    pairs = tuple(zip(binding.tensors.values(), roles, strict=True))
     template: list[Number | None] = []
     addresses, places = [], []
     for position, argument in enumerate(facts.arguments):
@@ -154,8 +156,11 @@ def make_plan(
         checks=_depending(facts),
         names=tuple(binding.tensors),
         scalar_names=tuple(scalars),
-        is_wary=any(_is_wary(*pair) for pair in zip(binding.tensors.values(), roles, strict=True)),
-        foreign=tuple(n for n, one in enumerate(binding.tensors.values()) if not one.spec.is_owned),
+        is_wary=any(_is_wary(*pair) for pair in pairs),
+        foreign=tuple(n for n, (one, _) in enumerate(pairs) if not one.spec.is_owned),
+        written=tuple(
+            n for n, (one, role) in enumerate(pairs) if role.mode.writes and not one.spec.is_owned
+        ),
     )
 
 
@@ -175,7 +180,7 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
 class _PlanWork:
     """The part of a launch that its plan decides."""
 
-    __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles")
+    __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles", "written")
 
     is_compiled = True
     held = 0
@@ -185,7 +190,7 @@ class _PlanWork:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
         self.caller: CodeType | None = None
         self.check: Check | None = None
-        self.foreign = plan.foreign
+        self.foreign, self.written = plan.foreign, plan.written
         self.plan = plan
 
     def compile(self) -> None:

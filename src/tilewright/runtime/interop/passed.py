@@ -126,9 +126,9 @@ class PassedStorage(ForeignStorage):
                 storage.check_there(array)
             if storage.told is not stream or storage.memory() is not memory:
                 storage.keep(array, stream)
-        for number in work.foreign:
-            if work.roles[number].mode.writes:
-                tensors[number].storage.note_write(arrays[number])
+        for number in work.written:
+            if not arrays[number].is_inference():
+                TORCH.raise_versions((arrays[number],))
 
 
 def wrapped(array: Any) -> Tensor | None:

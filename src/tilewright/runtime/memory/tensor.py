@@ -105,7 +105,10 @@ class Tensor(NotAnArray, Exporting, Cuttings):
         _set(self, "__class__", _Unsealed)  # six times faster than `_set` for each attribute
         self.storage = storage
         self.dtype = dtype
-        self.serial = _serial_of(storage, spec, begin)
+        # A storage without bytes has address 0, and no entry.
+        self.serial = _known.get((storage.address + begin, spec)) or _serial_of(
+            storage, spec, begin
+        )
         self.shape = shape
         self.strides = strides
         self.itemsize = itemsize

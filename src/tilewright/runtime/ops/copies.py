@@ -134,7 +134,7 @@ class _CopyBytes:
 class FillWork:
     """One value in every element of a tensor, or of others with its spec."""
 
-    __slots__ = ("_count", "_pattern", "caller", "device", "foreign")
+    __slots__ = ("_count", "_pattern", "caller", "device", "foreign", "written")
 
     label = "fill"
     roles: tuple[Role, ...] = (Role(Mode.WRITE, "dst"),)
@@ -147,6 +147,7 @@ class FillWork:
         self.device = dst.device
         self.caller: CodeType | None = None
         self.foreign: tuple[int, ...] = () if dst.storage.owns_bytes else (0,)
+        self.written: tuple[int, ...] = self.foreign
         self._pattern = pattern
         self._count = dst.size
 

@@ -93,7 +93,7 @@ class LaunchOp(SingleOp[T]):
         self._borrow = borrow = Borrow()
         borrow.work, borrow.tensors, borrow.uses = work, tensors, uses
         borrow.code, borrow.instruction = code, frame.f_lasti
-        if work.foreign:
+        if work.written:
             self.check_written()
         with device.lock:
             if device.busy is not None:
@@ -347,7 +347,7 @@ class LaunchOp(SingleOp[T]):
             array, storage = self._array(number), tensors[number].storage
             if array is not None:
                 storage.keep(array, stream)
-            if work.roles[number].mode.writes:
+            if number in work.written:
                 storage.note_write(array)
 
     def _array(self, number: int) -> Any:
@@ -389,14 +389,14 @@ class LaunchOp(SingleOp[T]):
     def check_written(self) -> None:
         """Refuse to build an operation with an output that its library forbids to write now."""
         work, tensors, arrays = self._work, self._borrow.tensors, self._arrays
-        for number in work.foreign:
-            mode, name = work.roles[number]
-            if mode.writes and number < len(self._borrow.uses):
-                array = arrays[number] if arrays else None
-                reason = tensors[number].storage.why_not_written(array)
-                if reason is not None:
-                    what = Access(tensors[number], mode, name).describe()
-                    raise BorrowError(f"{what} is written by {self.label}, but {reason}")
+        for number in work.written:
+            array = arrays[number] if arrays else None
+            if array is not None and not array.requires_grad:
+                continue  # torch, the library of all these arrays, forbids no other write
+            reason = tensors[number].storage.why_not_written(array)
+            if reason is not None and number < len(self._borrow.uses):
+                what = Access(tensors[number], *work.roles[number]).describe()
+                raise BorrowError(f"{what} is written by {self.label}, but {reason}")
 
     def _record_on(self, tape: Tape) -> None:
         """Record the work as a node of a graph, which keeps the arrays of wrappers."""
@@ -458,9 +458,8 @@ class LaunchOp(SingleOp[T]):
         self._check_arrays()
         self._work.launch(stream, self._borrow.tensors)
         keep_recorded(accesses, stream)
-        for number in self._work.foreign:
-            if accesses[number].mode.writes:
-                accesses[number].tensor.storage.note_write(self._array(number))
+        for number in self._work.written:
+            accesses[number].tensor.storage.note_write(self._array(number))
 
     def _refuse_recorded(self) -> None:
         used = [(tensor.storage, tensor.region) for tensor in self._borrow.tensors]

@@ -32,7 +32,7 @@ class SequencePart(NamedTuple):
 class SequenceWork:
     """Several launches; no two operations differ in it but in their tensors."""
 
-    __slots__ = ("caller", "device", "foreign", "held", "label", "parts", "roles")
+    __slots__ = ("caller", "device", "foreign", "held", "label", "parts", "roles", "written")
 
     is_compiled = True
     check: Check | None = None
@@ -54,6 +54,7 @@ class SequenceWork:
         self.caller: CodeType | None = None
         self.held = parts[held - 1].end  # tensors that are held from the start
         self.foreign = tuple([part.first + n for part in parts for n in part.work.foreign])
+        self.written = tuple([part.first + n for part in parts for n in part.work.written])
         roles = [role for work in works for role in work.roles]
         for before, after in again:
             if roles[before].mode is Mode.WRITE:

@@ -37,6 +37,7 @@ class LaunchWork(Protocol):
     roles: tuple[Role, ...]  # the mode and name of each tensor
     caller: CodeType | None  # code of the user's last call
     foreign: tuple[int, ...]  # the numbers of tensors that are arrays of other libraries
+    written: tuple[int, ...]  # those of them that are written
     check: Check | None  # gives its failure once it has ended; None if it cannot fail
     is_compiled: bool
 
@@ -72,7 +73,7 @@ class LaunchWork(Protocol):
 class OnceWork:
     """The work of one operation, not shared with another."""
 
-    __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles")
+    __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles", "written")
 
     is_compiled = False
     held = 0
@@ -94,6 +95,7 @@ class OnceWork:
         self.foreign = tuple(
             number for number, access in enumerate(accesses) if not access.tensor.storage.owns_bytes
         )
+        self.written = tuple(n for n in self.foreign if accesses[n].mode.writes)
         self._work: DeviceWork | None = work
 
     def launch(self, stream: Stream, tensors: tuple[Handle, ...], /) -> None:
