@@ -63,8 +63,8 @@ class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 
     __slots__ = (
-        "_policy", "_pools", "adopted", "backend", "busy", "current", "default", "deferred",
-        "forked", "kind", "lock", "name", "ordinal", "recorded", "storages", "stream_owners",
+        "_policy", "adopted", "backend", "busy", "current", "default", "deferred", "forked",
+        "kind", "lock", "name", "ordinal", "pools", "recorded", "storages", "stream_owners",
         "streams", "target", "unseen", "usual_pool",
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ class Device:
     unseen: set[Outcome]
     usual_pool: Pool | None  # the pool outside of `with tw.pool(…)`; None before its first use
     _policy: SchedulingPolicy | None
-    _pools: ContextFlag[Pool]
+    pools: ContextFlag[Pool]  # chosen by a context
 
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
@@ -124,7 +124,7 @@ class Device:
         self.default = None
         self._policy = None
         self.usual_pool = None
-        self._pools = ContextFlag(f"pool of {self.name}")
+        self.pools = ContextFlag(f"pool of {self.name}")
         self.storages = {}
         self.current = ContextFlag(f"stream of {self.name}")
 
@@ -207,7 +207,7 @@ class Device:
     @property
     def pool(self) -> Pool:
         """The pool of new tensors."""
-        chosen = self._pools.get()
+        chosen = self.pools.get()
         if chosen is not None:
             return chosen
         if self.usual_pool is None:
@@ -217,7 +217,7 @@ class Device:
 
     def allocating_from(self, chosen: Pool) -> Setting[Pool]:
         """Make new tensors of this device in a pool."""
-        return Setting(chosen, (self._pools, chosen))
+        return Setting(chosen, (self.pools, chosen))
 
     def new_record(self) -> FailureRecord:
         """A failure record for one operation."""

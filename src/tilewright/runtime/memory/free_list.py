@@ -8,7 +8,7 @@ trimmed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tilewright.runtime.order.failure_records import Allocation
 
@@ -25,8 +25,10 @@ _BYTES = 256 << 20  # of all allocations
 _LARGEST = 32 << 20  # kernels on larger tensors take much longer than the driver
 
 
-class Free(NamedTuple):
+class Free:
     """Memory without a storage, and its timeline, whose sole stream is that of the list."""
+
+    __slots__ = ("allocation", "timeline")
 
     allocation: Allocation
     timeline: Timeline

@@ -62,7 +62,8 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.label = label
-        self.pool = pool or device.pool
+        # The pool of the device, without a call where none is chosen by a context.
+        self.pool = pool or (not device.pools.values and device.usual_pool) or device.pool
         frame = user_frame(depth)
         self._code, self._instruction = frame.f_code, frame.f_lasti
         self.address = 0  # in the device's address space; known from the first submission on
@@ -284,10 +285,10 @@ class Storage:
             self.device.deferred.append(freed)
 
 
-class _Freed:
+class _Freed(Free):
     """Deferred work: the bytes of a dropped storage are freed after their last use."""
 
-    __slots__ = ("allocation", "may_be_repeated", "nbytes", "pool", "timeline")
+    __slots__ = ("may_be_repeated", "nbytes", "pool")
 
     def __init__(self, pool: Pool, allocation: Allocation, nbytes: int, timeline: Timeline) -> None:
         self.pool = pool
@@ -298,7 +299,6 @@ class _Freed:
 
     def settle(self) -> None:
         """Free on the stream of the last use, ordered after the uses on other streams."""
-        timeline: Timeline | None = self.timeline
         stream = self.timeline.stream
         self.pool.device.storages.pop(id(self.allocation), None)
         if stream is None or not stream.is_plain:
@@ -306,12 +306,10 @@ class _Freed:
             if stream is None:
                 return
         self.may_be_repeated = False  # a double free is worse than a leak
-        if self.timeline.stream is None or self.timeline.held is not None:
-            timeline = self._successor(stream)
-        is_kept = timeline is not None and stream.free_list.put(
-            stream, Free(self.allocation, timeline), self.pool, self.nbytes
-        )
-        if not is_kept:
+        may_keep = self.timeline.stream is not None and self.timeline.held is None
+        if not may_keep:
+            may_keep = self._begin_anew(stream)
+        if not may_keep or not stream.free_list.put(stream, self, self.pool, self.nbytes):
             stream.queue.free(self.allocation, self.pool.backend)
 
     def _find_stream(self) -> Stream | None:
@@ -331,14 +329,14 @@ class _Freed:
                 stream.wait_for(use.stream, use.count)
         return stream
 
-    def _successor(self, stream: Stream) -> Timeline | None:
-        """A timeline with this stream as its sole one, if all uses are on it."""
+    def _begin_anew(self, stream: Stream) -> bool:
+        """Give the bytes a timeline whose sole stream this is; False if uses are on others."""
         if any(use.stream is not stream for use in self.timeline.uses):
-            return None  # the free is ordered behind the waits
-        timeline = Timeline(self.pool.device)
-        use = Use(timeline, Region.whole(self.nbytes), writes=True)
-        timeline.put(use, stream, stream.issued, None)
-        return timeline
+            return False  # the free is ordered behind the waits
+        self.timeline = Timeline(self.pool.device)
+        use = Use(self.timeline, Region.whole(self.nbytes), writes=True)
+        self.timeline.put(use, stream, stream.issued, None)
+        return True
 
     def _find_captured(self, last: Stream) -> Stream | None:
         """A stream that another library captures: no free may be put on it now."""
