@@ -105,7 +105,7 @@ class Borrow:
         return CallSite(self.code, self.instruction)
 
     def hold(self, device: Device) -> None:
-        """Hold all uses, or none, as `acquire` does, without a look at sole streams."""
+        """Hold all uses, or none. `LaunchOp.build` has these lines too, which saves a call."""
         for use in self.uses:
             timeline = use.timeline
             if timeline.held is None and timeline.stream is not None:
