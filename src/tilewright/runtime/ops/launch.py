@@ -264,7 +264,7 @@ class LaunchOp(SingleOp[T]):
         """Release the borrow. The device's lock is held."""
         borrow = self._borrow
         borrow.release()
-        borrow.tensors, borrow.uses, self._arrays = (), (), ()
+        borrow.tensors, borrow.uses, self._arrays, self._uses = (), (), (), None
         self._work.let_go()
 
     def conclude(self) -> None:
