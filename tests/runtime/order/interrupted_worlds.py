@@ -75,7 +75,10 @@ def _sequence_of(*launches):
         tensors += operation.tensors
         uses += operation.borrow.uses
         operation.close()
-    return LaunchOp().build(SequenceWork(tuple(works), 1, ()), tuple(tensors), tuple(uses), None)
+    held = len(works[0].roles)
+    work = SequenceWork(tuple(works), ())
+    made = LaunchOp().build(work, tuple(tensors), tuple(uses[:held]), None)
+    return made.with_later(tuple(uses))
 
 
 # --- programs -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ class Planned:
     """A launch for any two tensors: their addresses are filled in."""
 
     label, caller, foreign, written, check = "mix", None, (), (), None
-    is_compiled, programs, held, parts = True, (), 0, ()
+    is_compiled, programs, parts = True, (), ()
 
     def __init__(self, device, function, tensors):
         self.device = device

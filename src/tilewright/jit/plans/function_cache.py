@@ -129,10 +129,12 @@ def _includes(place: int | _Part, other: int | _Part) -> bool:
 class _StepList:
     """The launches of an entry, and the map from the tensors of a call to theirs."""
 
-    __slots__ = ("_held", "_steps", "_written", "select", "work")
+    __slots__ = ("_steps", "_written", "held", "select", "work")
 
     def __init__(self, steps: tuple[_Step, ...], held: int) -> None:
-        self._steps, self._held = steps, held
+        self._steps = steps
+        # The number of tensors that a sequence holds before it is submitted: of its first step.
+        self.held = sum(len(step.places) for step in steps[:held])
         places = [place for step in steps for place in step.places]
         roles = [role for step in steps for role in step.work.roles]
         self.select = _make_select(places, [role.mode.writes for role in roles])
@@ -153,7 +155,7 @@ class _StepList:
     def _joined(self, works: Sequence[LaunchWork]) -> LaunchWork:
         if len(works) == 1:
             return works[0]
-        return SequenceWork(tuple(works), self._held, self._written)
+        return SequenceWork(tuple(works), self._written)
 
 
 class Entry:
@@ -212,7 +214,11 @@ class Entry:
             elif theirs is not None:
                 result = theirs
         picked, uses, its_arrays = self._steps.select(known, arrays)
-        return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
+        held = self._steps.held
+        if held == len(uses):
+            return LaunchOp().build(work, picked, uses, result, its_arrays, depth + 1)
+        made = LaunchOp().build(work, picked, uses[:held], result, its_arrays, depth + 1)
+        return made.with_later(uses)
 
     def _work(
         self, key: tuple[int, ...], tensors: Tensors, known: tuple[Any, ...]

@@ -183,7 +183,6 @@ class _PlanWork:
     __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles", "written")
 
     is_compiled = True
-    held = 0
     parts = ()
 
     def __init__(self, plan: Plan) -> None:

@@ -140,7 +140,6 @@ class FillWork:
     roles: tuple[Role, ...] = (Role(Mode.WRITE, "dst"),)
     check: Check | None = None
     is_compiled = True
-    held = 0
     parts = programs = ()
 
     def __init__(self, dst: Tensor, pattern: bytes) -> None:

@@ -64,7 +64,7 @@ class LaunchOp(SingleOp[T]):
     else:
         __init__ = object.__init__  # `build` sets all attributes, which saves a Python call
 
-    def build(  # noqa: C901, PLR0915 (calls are slow)
+    def build(
         self,
         work: LaunchWork,
         tensors: tuple[Handle, ...],
@@ -76,7 +76,7 @@ class LaunchOp(SingleOp[T]):
         """Hold the tensors, for the user's call `depth` frames up or further."""
         self.label, self._state = work.label, _CLOSED
         self.device = device = work.device
-        self._chosen = self._outcome = None
+        self._chosen = self._outcome = self._uses = None
         self._result, self._count = result, 0
         self._work, self._arrays = work, arrays
         try:
@@ -87,9 +87,6 @@ class LaunchOp(SingleOp[T]):
         if code is not work.caller:
             frame = user_frame_above(frame)
             work.caller = code = frame.f_code
-        self._uses = None
-        if work.held:
-            self._uses, uses = uses, uses[: work.held]
         self._borrow = borrow = Borrow()
         borrow.work, borrow.tensors, borrow.uses = work, tensors, uses
         borrow.code, borrow.instruction = code, frame.f_lasti
@@ -116,6 +113,11 @@ class LaunchOp(SingleOp[T]):
                 raise
             finally:
                 device.busy = None
+        return self
+
+    def with_later(self, uses: tuple[Use, ...]) -> LaunchOp[T]:
+        """This sequence, which holds the uses of all its launches once it is submitted."""
+        self._uses = uses
         return self
 
     @property

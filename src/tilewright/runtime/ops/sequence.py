@@ -32,15 +32,13 @@ class SequencePart(NamedTuple):
 class SequenceWork:
     """Several launches; no two operations differ in it but in their tensors."""
 
-    __slots__ = ("caller", "device", "foreign", "held", "label", "parts", "roles", "written")
+    __slots__ = ("caller", "device", "foreign", "label", "parts", "roles", "written")
 
     is_compiled = True
     check: Check | None = None
 
-    def __init__(
-        self, works: tuple[LaunchWork, ...], held: int, again: Iterable[tuple[int, int]]
-    ) -> None:
-        """Make the work of some launches, of which the first `held` are one step.
+    def __init__(self, works: tuple[LaunchWork, ...], again: Iterable[tuple[int, int]]) -> None:
+        """Make the work of some launches.
 
         `again` has pairs of tensors, by their numbers, of which the second is the first one, or a
         part of it, in a later launch.
@@ -52,7 +50,6 @@ class SequenceWork:
         self.parts = tuple(parts)
         self.label, self.device = works[0].label, works[0].device
         self.caller: CodeType | None = None
-        self.held = parts[held - 1].end  # tensors that are held from the start
         self.foreign = tuple([part.first + n for part in parts for n in part.work.foreign])
         self.written = tuple([part.first + n for part in parts for n in part.work.written])
         roles = [role for work in works for role in work.roles]

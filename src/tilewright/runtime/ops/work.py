@@ -42,10 +42,6 @@ class LaunchWork(Protocol):
     is_compiled: bool
 
     @property
-    def held(self) -> int:
-        """The number of tensors that a built operation holds; 0 for all of them."""
-
-    @property
     def parts(self) -> tuple[tuple[LaunchWork, int, int], ...]:
         """The launches of a sequence, each with its first tensor and the end of its tensors."""
 
@@ -76,7 +72,6 @@ class OnceWork:
     __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles", "written")
 
     is_compiled = False
-    held = 0
     parts = ()
 
     def __init__(
