@@ -77,5 +77,5 @@ def first_axis(matrices: tw.Tensor, config: Config) -> bool:
     """
     is_swapped = bool(config.values.get("SWAPPED"))
     axis, tile = (-2, "BM") if is_swapped else (-1, "BN")
-    is_short = -(-matrices.shape[axis] // config[tile]) <= SHORT
-    return is_short == is_swapped
+    tiles: int = -(-matrices.shape[axis] // config[tile])
+    return (tiles <= SHORT) == is_swapped
