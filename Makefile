@@ -28,10 +28,12 @@ STRESS_COUNT ?= 20000
 GENERATED_COUNT ?= 10000
 GENERATED_SEED ?= $(shell date +%s)
 STRESS_SEED ?= $(shell date +%s)
+PADDING_COUNT ?= 2000
+PADDING_SEED ?= $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model compare stress syntax generated interrupts clean
+.PHONY: help demo test lint format check-types pytest assembly bounds fuzz model compare stress syntax generated padding interrupts clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +83,9 @@ stress: $(VENV)/.dev ## Threads and event loops at once; STRESS_COUNT=20000 STRE
 
 generated: $(VENV)/.dev ## Random index arithmetic with and without proofs; GENERATED_COUNT=10000 GENERATED_SEED=7
 	GENERATED_COUNT=$(GENERATED_COUNT) GENERATED_SEED=$(GENERATED_SEED) $(PYTEST) -s tests/holes/test_holes_index_moves.py
+
+padding: $(VENV)/.dev ## Random kernels whose padding matters or not; PADDING_COUNT=2000 PADDING_SEED=7
+	PADDING_COUNT=$(PADDING_COUNT) PADDING_SEED=$(PADDING_SEED) $(PYTEST) tests/language/test_language_padding_random.py
 
 interrupts: $(VENV)/.dev ## Exceptions at every point of the host, and 1,000 signals
 	INTERRUPT_POINTS=0 INTERRUPT_SIGNALS=1000 $(PYTEST) tests/runtime/order/test_order_interrupts.py

