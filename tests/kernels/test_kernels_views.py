@@ -101,7 +101,7 @@ def test_a_call_found_again_borrows_as_the_first_did():
         for _ in range(3):
             matmul(a, b, out=out).sync()
         held = matmul(a, b, out=out)
-        with pytest.raises(tw.BorrowError, match="matmul_kernel"):
+        with pytest.raises(tw.BorrowError, match="matmul_once_kernel"):
             matmul(a, b, out=out)
         held.close()
         with pytest.raises(tw.BorrowError):

@@ -15,7 +15,7 @@ from tilewright.kernels import large_tiles
 from tilewright.kernels.large_tiles import on_cpu, tile_for
 from tilewright.kernels.placeholders import FROM
 
-__all__ = ["convert", "repeat"]
+__all__ = ["convert", "copy_3d", "repeat"]
 
 BUDGET = 4096  # elements of a tile
 EDGE = 64  # elements along either axis of a tile that is read along one and written along the other
