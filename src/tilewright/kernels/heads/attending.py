@@ -85,7 +85,7 @@ def _range_of(tiles: Tiles, split: Any, splits: Any) -> Tiles:
     low = tiles.begin + split * stretch
     high = min(low + stretch, tiles.end)
     begin, end = max(low, tiles.begin), max(high, tiles.begin)
-    return Tiles(begin, tw.clamp(tiles.whole, begin, end), tw.clamp(tiles.rest, begin, end), end)
+    return Tiles(begin, max(tiles.whole, begin), min(tiles.rest, end), end)
 
 
 def _hide(scores: Tile[f32], sight: Sight, first: Any, column: int) -> Tile[f32]:
