@@ -65,7 +65,7 @@ def test_more_work_is_expected_to_take_longer(tiles):
         sizes = [
             ProductSize(1, rows, columns, 64 * depth),
             ProductSize(1, rows, columns, 128 * depth),
-            ProductSize(1, 11 * rows, 8 * columns, 128 * depth),
+            ProductSize(1, 88 * rows, columns, 128 * depth),
         ]
         sizes = [size.swapped if tile.is_swapped else size for size in sizes]
         little, more, most = (min(time for time, _ in tile.plans(size)) for size in sizes)

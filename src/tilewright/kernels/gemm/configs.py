@@ -20,6 +20,7 @@ from operator import itemgetter
 from tilewright import f32
 from tilewright.kernels import large_tiles
 from tilewright.kernels.cutting import power_of_two
+from tilewright.kernels.gemm.gemv import FEWEST_ROWS
 from tilewright.kernels.gemm.operands import MOST_FORMS, ProductForm
 from tilewright.kernels.gemm.tiles import (
     BAND,
@@ -36,7 +37,6 @@ from tilewright.kernels.large_tiles import CPU
 from tilewright.tune import Config, Key, chosen
 
 __all__ = [
-    "FEWEST_ROWS",
     "MOST_ROWS",
     "WEIGHTS",
     "choose_grouped",
@@ -49,7 +49,6 @@ __all__ = [
 
 # Least rows of a tensor-core tile; a product of no more rows is bound by reading the weights.
 MOST_ROWS = 16
-FEWEST_ROWS = 8  # least rows of the other side of such a tile
 WEIGHTS = 64  # folded rows of weights on the one side
 MOST_SERVED = 8192  # rows up to which a weight has a menu
 EDGE = 128  # edge of a tile that uses the tensor cores of any GPU well

@@ -25,7 +25,10 @@ from tilewright.kernels.gemm.operands import (
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["gemv_kernel", "launch_gemv"]
+__all__ = ["FEWEST_ROWS", "gemv_kernel", "launch_gemv"]
+
+# Least rows of the other side of a tensor-core tile.
+FEWEST_ROWS = 8
 
 
 # The dims of `bias` and `residual` are independent: an unused one may have any extents.
@@ -74,9 +77,9 @@ def launch_gemv(wanted: MatrixProduct, config: Config) -> tw.DeviceOp[Any]:
 
 @lru_cache(maxsize=MOST_FORMS)
 def _unfolded(config: Config) -> Config:
-    """A configuration with as many weights in a tile and no folds."""
+    """A configuration with as many weights in a tile, rows for a tensor core, and no folds."""
     folds = config.values.get("FOLDS", 1)
-    return config.updated(FOLDS=1, BN=config["BN"] * folds)
+    return config.updated(FOLDS=1, BN=config["BN"] * folds, BM=max(config["BM"], FEWEST_ROWS))
 
 
 def is_foldable(rows: tw.Tensor, folds: int) -> bool:

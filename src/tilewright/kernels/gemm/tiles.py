@@ -48,6 +48,7 @@ LINE = 128  # bytes of a line of the cache
 # Cost of torn lines by the alignment of rows in bytes, fitted; sectors of 32 bytes are torn last.
 TORN = {128: 0.0, 64: 0.2, 32: 0.4, 16: 1.4, 8: 1.4, 4: 1.4, 2: 1.4, 1: 1.4}
 MOST_ROUNDS = 4  # of tiles without a walk
+MOST_SWAPPED = 2  # tiles along the rows of a batch
 LEAST_STEPS = 4  # steps of a split; a shorter split costs more than it saves
 MOST_PARTS = 1 << 26  # elements of all partial sums
 SUM_COST = 0.5  # microseconds to write, read and add a megabyte of partial sums
@@ -134,6 +135,8 @@ class ProductTile:
         """Configurations of this tile for a product, each with its estimated microseconds."""
         if self.is_swapped:
             size = size.swapped
+            if size.n > MOST_SWAPPED * self.extents[1]:
+                return  # the costs of swapped tiles are those of few rows
         if self.is_wide and (size.batch > 1 or first_columns(size.n, self.config) is None):
             return  # some share would lack one of the two widths
         rows, columns, depth = self.extents
@@ -193,13 +196,6 @@ def _swapped(tile: tuple[int, int, int], costs: tuple[float, ...], **more: Any) 
     return _once(tile, costs, SWAPPED=True, **more)
 
 
-def _both(
-    tile: tuple[int, int, int], costs: tuple[float, ...], **more: Any
-) -> tuple[ProductTile, ProductTile]:
-    """The same tile for a product and for its transpose."""
-    return _once(tile, costs, **more), _swapped(tile, costs, **more)
-
-
 def _split(tile: tuple[int, int, int], costs: tuple[float, ...], **more: Any) -> ProductTile:
     """One tile of a partial sum for each block."""
     made = _once(tile, costs, **more)
@@ -227,12 +223,11 @@ HALF = (
     _once((256, 256, 64), (0.00, 3.89, 0.6752, 0.0337, 0.0019, 0.0200), BX=64, **TWO_CTAS),
     _once((256, 128, 64), (0.00, 3.61, 0.8491, 0.0148, 0.0135, 0.0489), BX=64, **EIGHT),
     _once((128, 256, 64), (0.00, 3.39, 0.7066, 0.0150, 0.0308, 0.0286), BX=64, **EIGHT),
-    *_both((128, 128, 64), (0.04, 2.62, 0.4089, 0.0140, 0.0318, 0.0268), BX=64, **EIGHT),
-    *_both((128, 128, 64), (0.23, 2.27, 0.3567, 0.0142, 0.0572, 0.0569), BX=32, **EIGHT),
-    *_both((64, 128, 64), (0.44, 1.76, 0.2324, 0.0215, 0.1145, 0.0322), BX=64, LATENCY=5, **FOUR),
-    *_both((64, 128, 64), (0.35, 1.69, 0.2279, 0.0178, 0.1975, 0.0452), BX=32, LATENCY=5, **FOUR),
-    *_both((64, 64, 128), (0.32, 1.44, 0.2536, 0.0238, 0.0681, 0.1024), BX=32, LATENCY=4, **FOUR),
-    _swapped((128, 64, 128), (0.00, 2.86, 0.1755, 0.0101, 0.1000, 0.1875), LATENCY=4, **FOUR),
+    _once((128, 128, 64), (0.04, 2.62, 0.4089, 0.0140, 0.0318, 0.0268), BX=64, **EIGHT),
+    _once((128, 128, 64), (0.23, 2.27, 0.3567, 0.0142, 0.0572, 0.0569), BX=32, **EIGHT),
+    _once((64, 128, 64), (0.44, 1.76, 0.2324, 0.0215, 0.1145, 0.0322), BX=64, LATENCY=5, **FOUR),
+    _once((64, 128, 64), (0.35, 1.69, 0.2279, 0.0178, 0.1975, 0.0452), BX=32, LATENCY=5, **FOUR),
+    _once((64, 64, 128), (0.32, 1.44, 0.2536, 0.0238, 0.0681, 0.1024), BX=32, LATENCY=4, **FOUR),
     _swapped((128, 32, 64), (1.18, 1.18, 0.1572, 0.0158, 0.1000, 0.0997), LATENCY=4, **TWO_AT_ONCE),
     _swapped((64, 32, 256), (0.00, 0.80, 0.1755, 0.0040, 0.1000, 0.2439), LATENCY=4, **FOUR),
     _swapped((64, 16, 128), (0.67, 0.93, 0.1463, 0.0628, 0.1000, 0.0736), LATENCY=4, **TWO_AT_ONCE),

@@ -12,13 +12,12 @@ import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f16, f32
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemm.configs import (
-    FEWEST_ROWS,
     WEIGHTS,
     gemv_rule,
     matmul_rule,
     size_of,
 )
-from tilewright.kernels.gemm.gemv import gemv_kernel
+from tilewright.kernels.gemm.gemv import FEWEST_ROWS, gemv_kernel
 from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel
 from tilewright.kernels.gemm.once import matmul_once_kernel
 from tilewright.kernels.gemm.operands import ProductForm, ProductRequest, product
