@@ -130,3 +130,15 @@ def test_exact_tiles_that_divide_their_tensor():
             parts.store(x.partition(64, exact=EXACT)[z.index[0] * (B // 64) + k], k)
 
     np.testing.assert_array_equal(launched(copy, X, EXACT=True), X)
+
+
+@neighbour_of("calls/whole_parts_of_segments", "types/whole_is_known")
+def test_whole_tiles_of_any_tensor():
+    @tw.kernel(deny_checks=True)
+    def copy(z: Mut[f32, B], x: Ref[f32, N], WHOLE: Const[bool]) -> None:
+        if z.index[0] < N // B:
+            z.partition(B, whole=WHOLE).store(x.partition(B, whole=WHOLE)[z.index[0]], 0)
+        else:
+            z.store(x.load_like(z))
+
+    np.testing.assert_array_equal(launched(copy, X, WHOLE=True), X)

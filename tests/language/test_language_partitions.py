@@ -118,6 +118,69 @@ def test_a_launch_whose_tiles_are_not_exact_is_refused(shape, said):
     assert_same(run(doubled, (shape, f32), (2, None), x, EXACT=False), 2 * x)
 
 
+# --- tiles that lie inside their tensor -----------------------------------------------------------
+
+
+@tw.kernel(deny_checks=True)
+def doubled_by_parts(z: Mut[f32, BM, tw.All], x: Ref[f32, M, N]) -> None:
+    tw.require(z.shape[0] == M and z.shape[1] == N)
+    xs, parts = x.partition(BM, 8, whole=True), z.partition(BM, 8, whole=True)
+    i, inside = z.index[0], parts.num_tiles(1)
+    for j in range(inside):
+        parts.store(xs[i, j], 0, j)
+        parts.store(parts[0, j] + xs[i, j], 0, j)
+    edge, rest = x.partition(BM, 8), z.partition(BM, 8)
+    for j in range(inside, rest.num_tiles(1)):
+        rest.store(edge[i, j] + edge[i, j], 0, j)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 23, 24])
+def test_whole_tiles_end_before_the_partial_one(columns):
+    x = numbered(6, columns)
+    assert_same(run(doubled_by_parts, ((6, columns), f32), (2, None), x), 2 * x)
+
+
+def test_whole_tiles_have_no_mask():
+    chosen = sample_specialization(doubled_by_parts.signature, "sm_90", {})
+    [kernel] = doubled_by_parts.specialized(chosen).module.functions
+    accesses = [op for op in kernel.walk() if isinstance(op, LoadView | StoreView)]
+    assert [op.inbounds for op in accesses] == [(True, True)] * 5 + [()] * 3
+
+
+def test_a_launch_with_rows_beyond_the_whole_tiles_is_refused():
+    x = numbered(5, 24)
+    with pytest.raises(tw.LaunchError, match="the axis has 2 whole tiles, 0 to 1"):
+        run(doubled_by_parts, ((5, 24), f32), (2, None), x)
+    assert_same(run(doubled_by_parts, ((5, 24), f32), (1, None), x), 2 * x)
+
+
+def test_a_guard_proves_that_a_piece_is_whole():
+    @tw.kernel(deny_checks=True)
+    def copy(z: Mut[f32, BM, BN], x: Ref[f32, M, N]) -> None:
+        tw.require(z.shape[0] == M and z.shape[1] == N)
+        i, j = z.index
+        if i < z.shape[0] // BM and j < z.shape[1] // BN:
+            z.partition(BM, BN, whole=True).store(x.partition(BM, BN, whole=True)[i, j], 0, 0)
+        else:
+            z.store(-x.partition(BM, BN)[i, j])
+
+    x = numbered(5, 21)
+    expected = -x
+    expected[:4, :16] *= -1
+    assert_same(run(copy, ((5, 21), f32), (2, 8), x), expected)
+
+
+def test_an_index_behind_the_whole_tiles_is_reported():
+    @tw.kernel
+    def last(z: Mut[f32, BM], x: Ref[f32, N], at: i32) -> None:
+        z.store(x.partition(BM, whole=True)[at])
+
+    x = numbered(10)
+    assert_same(run(last, ((4,), f32), 4, x, 1), x[4:8])
+    with pytest.raises(tw.LaunchError, match="the axis has 2 whole tiles, 0 to 1"):
+        run(last, ((4,), f32), 4, x, 2)
+
+
 def test_exact_tiles_of_permuted_axes():
     @tw.kernel(deny_checks=True)
     def transposed(z: Mut[f32, BM, BN], x: Ref[f32, M, N]) -> None:

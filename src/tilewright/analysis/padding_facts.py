@@ -129,7 +129,7 @@ def joined(left: Lanes, right: Lanes) -> Lanes:
         }
         lanes[place] = merged(found, numbers.pop() if len(numbers) == 1 else None)
     uniform = left.uniform if not lanes and left.uniform == right.uniform else None
-    is_carried = not lanes and uniform is None and (left.is_carried or right.is_carried)
+    is_carried = uniform is None and (left.is_carried or right.is_carried)
     return Lanes(uniform, lanes, is_carried)
 
 

@@ -182,6 +182,8 @@ def _load(walker: PaddingLanes, op: LoadView) -> None:
     type_ = op.view.type
     if isinstance(type_, PartitionViewType | StridedViewType) and type_.padding is not None:
         walker.put(op.tile, Lanes(None, _loaded(walker, op, _PADDINGS[type_.padding])))
+    elif op.inbounds and all(op.inbounds):  # a whole tile, alone or beside a partial one
+        walker.put(op.tile, Lanes(is_carried=True))
 
 
 def _loaded(
@@ -231,7 +233,7 @@ def _combined(walker: PaddingLanes, op: Op) -> Lanes:
     uniform = None
     if not found and given and all(each.uniform is not None for each in given):
         uniform = folded(op, [each.uniform for each in given])
-    is_carried = not found and uniform is None and any(each.is_carried for each in given)
+    is_carried = uniform is None and any(each.is_carried for each in given)
     return Lanes(uniform, found, is_carried)
 
 
@@ -264,7 +266,10 @@ _CODED = (ComparisonOp, Bitcast, AndI, OrI, XOrI, ShLI, ShRI)
 def _value_at(op: Op, given: list[Lanes], place: PaddedPlace) -> Number | None:
     """The padding of a place in an op's result; it counts as it is beside accumulated tiles."""
     numbers = [each.at(place) for each in given]
-    is_apart = [each.is_carried or _has_other_part(each, place) for each in given]
+    is_apart = [
+        (each.is_carried and place not in each.by_place) or _has_other_part(each, place)
+        for each in given
+    ]
     if isinstance(op, Fma) and any(is_apart):
         return numbers[2] if any(is_apart[:2]) else folded_product(numbers[0], numbers[1])
     others = [number for number, apart in zip(numbers, is_apart, strict=True) if not apart]
@@ -368,7 +373,7 @@ def _reduce(walker: PaddingLanes, op: Reduce | Scan) -> None:
             left = _left(op, place, lane, is_known=is_neutral or lane.is_chosen)
             if left.axes and left.reach.bounds:
                 found[left] = _total(op, place, lane, is_neutral=is_neutral)
-        walker.put(total, Lanes(None, found))
+        walker.put(total, Lanes(None, found, walker.of(source).is_carried))
 
 
 def _left(op: Reduce | Scan, place: PaddedPlace, lane: Lane, *, is_known: bool) -> PaddedPlace:

@@ -21,6 +21,7 @@ class CheckSite:
     of_tile: bool = False  # tiles are counted within a tile of the kernel
     step: int | None = None  # between the starts of windows; None: tiles are adjacent
     of_clip: bool = False  # the index was clipped to the axis: outside only if the axis is empty
+    is_whole: bool = False  # a partial tile at the edge is not counted
 
     @property
     def place(self) -> str:
@@ -37,9 +38,9 @@ class CheckSite:
     @property
     def noun(self) -> str:
         """Noun of the unit counted along the axis."""
-        return (
-            "part" if self.of_piece or self.of_tile else "tile" if self.step is None else "window"
-        )
+        noun = "part" if self.of_piece or self.of_tile else "tile"
+        noun = noun if self.step is None else "window"
+        return f"whole {noun}" if self.is_whole else noun
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class Ref(InKernel, Generic[D, *Dims]):
         order: tuple[SupportsIndex, ...] | None = None,
         padding: float = 0.0,
         exact: bool = False,
+        whole: bool = False,
     ) -> Partition[D]:
         """The tensor cut into tiles of this shape.
 
@@ -68,6 +69,8 @@ class Ref(InKernel, Generic[D, *Dims]):
         an infinity or NaN. With `order`, axis `a` of the partition and of its tiles runs along
         axis `order[a]` of the tensor: `order=(1, 0)` reads a matrix transposed. With
         `exact=True` every launch checks that tiles divide the tensor, and loads need no mask.
+        With `whole=True` only the tiles that lie inside the tensor are part of the partition, and
+        loads need no mask either; another partition reads the partial tile at the edge.
         """
 
     def windows(
@@ -223,10 +226,14 @@ class Mut(InKernel, Generic[D, *Dims]):
         not written. Of several values for one element, the last in row-major order is written.
         """
 
-    def partition(self, *part: SupportsIndex, exact: bool = False) -> MutPartition[D]:
+    def partition(
+        self, *part: SupportsIndex, exact: bool = False, whole: bool = False
+    ) -> MutPartition[D]:
         """The piece cut into parts of this shape.
 
         With `exact=True` every launch checks that parts divide the tensor: no access has a mask.
+        With `whole=True` a partial part at the edge of a whole axis (`tw.All`) is left out, the
+        launch checks the other axes, and no access has a mask.
         """
 
 

@@ -1,7 +1,9 @@
-"""`partition(…, exact=True)`: tiles that divide their tensor, which every launch checks.
+"""Tiles without a mask: `partition(…, exact=True)` and `partition(…, whole=True)`.
 
-Indices are checked as always, so all elements of such a tile lie inside the tensor. It is loaded
-and stored without a mask, which lets the assembler have many accesses in flight.
+Exact tiles divide their tensor, which every launch checks. Whole tiles are those of any tensor that
+lie inside it; a partial tile at its edge is none of them. Indices are checked as always, so all
+elements of such a tile lie inside the tensor. It is loaded and stored without a mask, which lets
+the assembler have many accesses in flight.
 """
 
 from __future__ import annotations
@@ -18,23 +20,43 @@ from tilewright.frontend.operands.operands import Static, TensorOperand, TileOpe
 from tilewright.ir.attributes import Predicate
 from tilewright.ir.op import Value
 from tilewright.ir.ops.elementwise import CmpI
-from tilewright.ir.ops.internal import FloorMod, Require
+from tilewright.ir.ops.internal import FloorDiv, FloorMod, Require
 
-__all__ = ["exact_argument"]
+__all__ = ["exact_argument", "whole_argument", "whole_count"]
 
 
 def exact_argument(
     lo: Lowering, call: Arguments, tensor: TensorOperand, tile: tuple[int, ...]
 ) -> bool:
     """Whether tiles are to divide the tensor; `tile` has one extent for each of its axes."""
-    operand = call.operand("exact")
-    if not isinstance(operand, Static) or not isinstance(operand.value, bool):
-        reason = f"it is True or False, known when the kernel is compiled; this is {operand}"
-        lo.reject(WrongOperand, call.where("exact"), "`exact`", reason)
-    if operand.value:
+    is_exact = _truth(lo, call, "exact")
+    if is_exact:
         for axis, extent in enumerate(tile):
             _require_division(lo, call.node, tensor, axis, extent)
+    return is_exact
+
+
+def whole_argument(lo: Lowering, call: Arguments) -> bool:
+    """Whether only the tiles that lie inside the tensor are meant."""
+    return _truth(lo, call, "whole")
+
+
+def _truth(lo: Lowering, call: Arguments, name: str) -> bool:
+    operand = call.operand(name)
+    if not isinstance(operand, Static) or not isinstance(operand.value, bool):
+        reason = f"it is True or False, known when the kernel is compiled; this is {operand}"
+        lo.reject(WrongOperand, call.where(name), f"`{name}`", reason)
     return operand.value
+
+
+def whole_count(lo: Lowering, tensor: TensorOperand, axis: int, tile: int) -> Value:
+    """Number of tiles along an axis that lie inside the tensor."""
+    extent = extent_of(lo, tensor, axis)
+    if isinstance(extent, TileOperand):
+        by = lo.builder.index(tile)
+        return lo.builder.add(FloorDiv(lhs=extent.value, rhs=by, dtype=i32)).result
+    assert isinstance(extent, Static)
+    return lo.builder.index(extent.value // tile)
 
 
 def _require_division(

@@ -16,7 +16,7 @@ from tilewright.check.errors.types import IndexCount, NoSuchAxis, WrongOperand
 from tilewright.dtypes import i32
 from tilewright.frontend.calling.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.memory.exact import exact_argument
+from tilewright.frontend.memory.exact import exact_argument, whole_argument, whole_count
 from tilewright.frontend.memory.load_hints import load_hints
 from tilewright.frontend.memory.shifted_windows import load_shifted, starts_argument
 from tilewright.frontend.memory.tensors import (
@@ -56,13 +56,14 @@ __all__ = ["clip", "count_along", "load", "load_at", "partition", "view_of", "wi
 
 
 def partition(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
-    """`x.partition(BM, BK, order=…, padding=…, exact=…)`."""
+    """`x.partition(BM, BK, order=…, padding=…, exact=…, whole=…)`."""
     tile = _tile(lo, tensor, call)
     order = _order(lo, tensor, call)
     padding = padding_argument(lo, call, tensor)
     by_axis = tuple(tile[order.index(axis)] for axis in range(tensor.rank))
-    is_exact = exact_argument(lo, call, tensor, by_axis)
-    return PartitionOperand(tensor, tile, tile, order, None if is_exact else padding)
+    is_exact, is_whole = exact_argument(lo, call, tensor, by_axis), whole_argument(lo, call)
+    padded = None if is_exact or is_whole else padding
+    return PartitionOperand(tensor, tile, tile, order, padded, is_whole=is_whole)
 
 
 def windows(lo: Lowering, tensor: RefOperand, call: Arguments) -> Operand:
@@ -124,8 +125,9 @@ def _steps(lo: Lowering, tensor: RefOperand, call: Arguments) -> tuple[int, ...]
 
 
 def count_along(lo: Lowering, source: PartitionOperand, axis: int) -> Value:
-    """Number of tiles that begin inside the tensor."""
-    return tile_count(lo, source.tensor, source.order[axis], source.steps[axis])
+    """Number of tiles that begin inside the tensor, or of those that also end inside it."""
+    count = whole_count if source.is_whole else tile_count
+    return count(lo, source.tensor, source.order[axis], source.steps[axis])
 
 
 def clip(lo: Lowering, source: PartitionOperand, call: Arguments) -> Operand:
@@ -195,7 +197,7 @@ def _site(source: PartitionOperand, axis: int) -> CheckSite:
     tile, step = source.tile[axis], source.steps[axis]
     every = None if step == tile else step
     along = source.tensor.along(source.order[axis])
-    return CheckSite(source.tensor.name, along, tile, step=every)
+    return CheckSite(source.tensor.name, along, tile, step=every, is_whole=source.is_whole)
 
 
 def view_of(lo: Lowering, source: PartitionOperand) -> Value:

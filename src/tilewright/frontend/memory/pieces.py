@@ -13,7 +13,11 @@ from tilewright.check.errors.types import IndexCount
 from tilewright.dtypes import i32
 from tilewright.frontend.calling.arguments import Arguments, Place
 from tilewright.frontend.lowering import Lowering
-from tilewright.frontend.memory.exact import exact_argument
+from tilewright.frontend.memory.exact import (
+    exact_argument,
+    whole_argument,
+    whole_count,
+)
 from tilewright.frontend.memory.segments import elements_of_part, load_elements, store_elements
 from tilewright.frontend.memory.stores import masked, storable, store_tile
 from tilewright.frontend.memory.tensors import (
@@ -224,13 +228,17 @@ def partition_piece(lo: Lowering, piece: PieceOperand, call: Arguments) -> Opera
     check_tile_shape(lo, call.node, sub, f"a part of `{piece.name}`", way_out, piece.spec.dtype)
     for axis, part in enumerate(sub):
         _check_division(lo, call.node, piece, axis, part)
-    counts = tuple(_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub))
-    is_exact = exact_argument(lo, call, piece, sub)
+    is_exact, is_whole = exact_argument(lo, call, piece, sub), whole_argument(lo, call)
+    if is_whole:
+        counts = tuple(_whole_parts(lo, piece, axis, part) for axis, part in enumerate(sub))
+    else:
+        counts = tuple(_parts_along(lo, piece, axis, part) for axis, part in enumerate(sub))
     if not isinstance(piece, SegmentedPiece):
-        return PiecePartition(piece, sub, counts, counts, is_exact)
-    if is_exact:
-        reason = "segments end anywhere, so their parts are not exact"
-        lo.reject(BadCall, call.node, f"{piece.name}.partition", reason, "leave `exact=True` out")
+        return PiecePartition(piece, sub, counts, counts, is_exact or is_whole, is_whole)
+    if is_exact or is_whole:
+        word = "exact" if is_exact else "whole"
+        reason = f"segments end anywhere, so their parts are not {word}"
+        lo.reject(BadCall, call.node, f"{piece.name}.partition", reason, f"leave `{word}=True` out")
     height = piece.tile[0]
     assert height is not None, "the host has checked it"
     limits = (lo.builder.index(height // sub[0]), *counts[1:])
@@ -264,6 +272,18 @@ def _parts_along(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Val
         first = first_part(lo, piece, axis, part)
         remaining = add(SubI(lhs=tile_count(lo, piece, axis, part), rhs=first, dtype=i32)).result
     return add(MinI(lhs=per_piece, rhs=remaining, dtype=i32)).result
+
+
+def _whole_parts(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
+    """Number of parts of a piece that lie inside the tensor."""
+    count, whole = whole_count(lo, piece, axis, part), piece.tile[axis]
+    if whole is None:
+        return count
+    first = first_part(lo, piece, axis, part)
+    remaining = lo.builder.add(SubI(lhs=count, rhs=first, dtype=i32)).result
+    return lo.builder.add(
+        MinI(lhs=lo.builder.index(whole // part), rhs=remaining, dtype=i32)
+    ).result
 
 
 def first_part(lo: Lowering, piece: PieceOperand, axis: int, part: int) -> Value:
@@ -302,7 +322,14 @@ def _part_index(
     found = []
     for axis, place in enumerate(places):
         along = parts.piece.along(axis)
-        site = CheckSite(parts.piece.name, along, parts.tile[axis], is_store, of_piece=True)
+        site = CheckSite(
+            parts.piece.name,
+            along,
+            parts.tile[axis],
+            is_store,
+            of_piece=True,
+            is_whole=parts.is_whole,
+        )
         own, whole = checked(lo, place, parts.limits[axis], site), parts.piece.tile[axis]
         counted_within = isinstance(parts.piece, SegmentedPiece) and axis == 0
         if whole is None or counted_within:  # a whole axis starts at its first part
@@ -320,16 +347,16 @@ def load_part(
 ) -> Operand:
     """`p[i, j]` of this block's own piece."""
     index = _part_index(lo, node, parts, places, is_store=False)
-    return load_at(lo, parts.piece, parts.tile, index, is_whole=parts.is_exact)
+    return load_at(lo, parts.piece, parts.tile, index, is_whole=parts.is_inside)
 
 
 def store_part(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
     """`p.store(tile, i, j, mask=…)` into this block's own piece."""
     tile = storable(lo, call, parts.piece, parts.tile)
     index = _part_index(lo, call.node, parts, call.places("index"), is_store=True)
-    is_exact = parts.is_exact
+    is_inside = parts.is_inside
     tile = masked(
-        lo, call, tile, lambda: load_at(lo, parts.piece, parts.tile, index, is_whole=is_exact)
+        lo, call, tile, lambda: load_at(lo, parts.piece, parts.tile, index, is_whole=is_inside)
     )
-    store_at(lo, parts.piece, parts.tile, tile, index, is_whole=parts.is_exact)
+    store_at(lo, parts.piece, parts.tile, tile, index, is_whole=parts.is_inside)
     return Static(None)

@@ -60,7 +60,7 @@ def load_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) ->
     """`p.load_unchecked(i, j)` of this block's piece, and beyond it."""
     why = "the place may lie in another block's piece, or outside the tensor"
     require_unsafe(lo, call.node, "`load_unchecked`", why, _CHECKED_LOAD)
-    return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call), is_whole=parts.is_exact)
+    return load_at(lo, parts.piece, parts.tile, _part(lo, parts, call), is_whole=parts.is_inside)
 
 
 def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -> Operand:
@@ -69,5 +69,5 @@ def store_part_unchecked(lo: Lowering, parts: PiecePartition, call: Arguments) -
     require_unsafe(lo, call.node, "`store_unchecked`", why, _CHECKED_STORE)
     tile = storable(lo, call, parts.piece, parts.tile)
     part = _part(lo, parts, call)
-    store_at(lo, parts.piece, parts.tile, tile, part, is_whole=parts.is_exact)
+    store_at(lo, parts.piece, parts.tile, tile, part, is_whole=parts.is_inside)
     return Static(None)

@@ -187,8 +187,9 @@ class PartitionOperand:
     tile: tuple[int, ...]
     steps: tuple[int, ...]
     order: tuple[int, ...]
-    padding: Padding | None  # None where tiles divide the tensor
+    padding: Padding | None  # None where all tiles lie inside the tensor
     starts: tuple[int, ...] = ()  # less than a tile away from zero
+    is_whole: bool = False  # a partial tile at the edge is none of the tiles
 
     @property
     def rank(self) -> int:
@@ -212,7 +213,8 @@ class PiecePartition:
     tile: tuple[int, ...]
     counts: tuple[Value, ...]
     limits: tuple[Value, ...]
-    is_exact: bool = False  # parts divide the tensor
+    is_inside: bool = False  # every part lies inside the tensor
+    is_whole: bool = False  # a partial part at the edge is none of the parts
 
     def __str__(self) -> str:
         return f"a partition of output `{self.piece.name}`"
