@@ -53,7 +53,7 @@ def _silu_mul(z, gate, up, n, B: tl.constexpr):
     inside = at < n
     g = tl.load(gate + at, mask=inside).to(tl.float32)
     u = tl.load(up + at, mask=inside).to(tl.float32)
-    tl.store(z + at, (g * tl.sigmoid(g) * u).to(tl.float16), mask=inside)
+    tl.store(z + at, (g * tl.sigmoid(g) * u).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_BLOCKS, key=["n"])
@@ -62,7 +62,8 @@ def _gelu(z, x, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     inside = at < n
     v = tl.load(x + at, mask=inside).to(tl.float32)
-    tl.store(z + at, (0.5 * v * (1 + tl.erf(v * 0.7071067811865476))).to(tl.float16), mask=inside)
+    share = 0.5 * (1 + tl.erf(v * 0.7071067811865476))
+    tl.store(z + at, (v * share).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_BLOCKS, key=["n"])
@@ -72,7 +73,7 @@ def _gelu_tanh(z, x, n, B: tl.constexpr):
     inside = at < n
     v = tl.load(x + at, mask=inside).to(tl.float32)
     inner = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(z + at, (0.5 * v * (1 + libdevice.tanh(inner))).to(tl.float16), mask=inside)
+    tl.store(z + at, (0.5 * v * (1 + libdevice.tanh(inner))).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_BLOCKS, key=["n"])
@@ -82,7 +83,7 @@ def _dropout(z, x, n, B: tl.constexpr):
     inside = at < n
     v = tl.load(x + at, mask=inside).to(tl.float32)
     kept = tl.rand(7, at) >= 0.1
-    tl.store(z + at, tl.where(kept, v * (1 / 0.9), 0.0).to(tl.float16), mask=inside)
+    tl.store(z + at, tl.where(kept, v * (1 / 0.9), 0.0).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_BLOCKS, key=["n"], reset_to_zero=["z"])
@@ -100,7 +101,7 @@ def _softmax(z, x, columns, B: tl.constexpr):
     inside = at < columns
     v = tl.load(x + row + at, mask=inside, other=-float("inf")).to(tl.float32)
     powers = tl.exp(v - tl.max(v, 0))
-    tl.store(z + row + at, (powers / tl.sum(powers, 0)).to(tl.float16), mask=inside)
+    tl.store(z + row + at, (powers / tl.sum(powers, 0)).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -111,7 +112,7 @@ def _rms_norm(z, x, weight, columns, B: tl.constexpr):
     v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
     w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-6)
-    tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
+    tl.store(z + row + at, (v * scale * w).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -121,12 +122,12 @@ def _add_rms_norm(z, total, x, y, weight, columns, B: tl.constexpr):
     inside = at < columns
     v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
     v += tl.load(y + row + at, mask=inside, other=0.0).to(tl.float32)
-    rounded = v.to(tl.float16)
+    rounded = v.to(z.dtype.element_ty)
     tl.store(total + row + at, rounded, mask=inside)
     v = rounded.to(tl.float32)
     w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-6)
-    tl.store(z + row + at, (v * scale * w).to(tl.float16), mask=inside)
+    tl.store(z + row + at, (v * scale * w).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -139,7 +140,7 @@ def _layer_norm(z, x, weight, bias, columns, B: tl.constexpr):
     b = tl.load(bias + at, mask=inside, other=0.0).to(tl.float32)
     v = tl.where(inside, v - tl.sum(v, 0) / columns, 0.0)
     scale = tl.rsqrt(tl.sum(v * v, 0) / columns + 1e-5)
-    tl.store(z + row + at, (v * scale * w + b).to(tl.float16), mask=inside)
+    tl.store(z + row + at, (v * scale * w + b).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_LONG, key=["columns"])
@@ -170,7 +171,7 @@ def _cross_entropy_gradient(dx, x, labels, log_sum, dloss, columns, B: tl.conste
     v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
     share = tl.exp(v - tl.load(log_sum + number))
     share = tl.where(at == tl.load(labels + number), share - 1.0, share)
-    tl.store(dx + row + at, (share * tl.load(dloss + number)).to(tl.float16), mask=inside)
+    tl.store(dx + row + at, (share * tl.load(dloss + number)).to(dx.dtype.element_ty), mask=inside)
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -195,8 +196,8 @@ def _rope(z, x, cosines, sines, places, B: tl.constexpr, HALF: tl.constexpr):
     sin = tl.load(sines + angle, mask=inside)
     u = tl.load(x + at, mask=inside).to(tl.float32)
     v = tl.load(x + at + HALF, mask=inside).to(tl.float32)
-    tl.store(z + at, (u * cos - v * sin).to(tl.float16), mask=inside)
-    tl.store(z + at + HALF, (v * cos + u * sin).to(tl.float16), mask=inside)
+    tl.store(z + at, (u * cos - v * sin).to(z.dtype.element_ty), mask=inside)
+    tl.store(z + at + HALF, (v * cos + u * sin).to(z.dtype.element_ty), mask=inside)
 
 
 @_tuned(_SQUARES, key=["rows", "columns"])
@@ -215,7 +216,7 @@ def _sum(z, x, columns, B: tl.constexpr):
     number, at = tl.program_id(0), tl.arange(0, B)
     row = number.to(tl.int64) * columns
     v = tl.load(x + row + at, mask=at < columns, other=0.0).to(tl.float32)
-    tl.store(z + number, tl.sum(v, 0).to(tl.float16))
+    tl.store(z + number, tl.sum(v, 0).to(z.dtype.element_ty))
 
 
 @_tuned(_WARPS, key=["columns"])
@@ -247,7 +248,7 @@ def _cumsum(z, x, columns, B: tl.constexpr):
     row, at = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, B)
     inside = at < columns
     v = tl.load(x + row + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(z + row + at, tl.cumsum(v, 0).to(tl.float16), mask=inside)
+    tl.store(z + row + at, tl.cumsum(v, 0).to(z.dtype.element_ty), mask=inside)
 
 
 def _elements(kernel: Any) -> Callable[..., Callable[[], object]]:
