@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         add,
         add_elements,
         add_rows,
+        add_strided,
         dropout,
         dropout_elements,
         dropout_groups,
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
         gelu,
         gelu_elements,
         gelu_rows,
+        gelu_strided,
         silu_mul,
         silu_mul_elements,
         silu_mul_rows,
+        silu_mul_strided,
     )
     from tilewright.kernels.elements.transposes import transpose, transpose_tiles
     from tilewright.kernels.gemm.gemv import gemv_kernel
@@ -70,20 +73,23 @@ if TYPE_CHECKING:
     )
     from tilewright.kernels.heads.splitting import attention_splits, merge_splits
     from tilewright.kernels.heads.varlen import varlen_attention, varlen_attention_tiles
-    from tilewright.kernels.rows.embeddings import embedding, embedding_gathered, embedding_rows
+    from tilewright.kernels.rows.embeddings import embedding, embedding_rows
     from tilewright.kernels.rows.norm_gradients import (
         layer_norm_gradient,
-        layer_norm_gradient_rows,
+        norm_gradient_columns,
+        norm_gradient_rows,
         rms_norm_gradient,
-        rms_norm_gradient_rows,
     )
     from tilewright.kernels.rows.norms import (
         add_rms_norm,
         add_rms_norm_rows,
+        add_rms_norm_strided,
         layer_norm,
         layer_norm_rows,
+        layer_norm_strided,
         rms_norm,
         rms_norm_rows,
+        rms_norm_strided,
     )
     from tilewright.kernels.rows.ranking import (
         argmax,
@@ -98,6 +104,7 @@ if TYPE_CHECKING:
         min,
         reduce_columns,
         reduce_rows,
+        reduce_strided,
         reduce_whole_rows,
         sum,
     )
@@ -110,6 +117,7 @@ if TYPE_CHECKING:
         cross_entropy_rows,
         softmax,
         softmax_rows,
+        softmax_strided,
     )
 
 __all__ = [
@@ -118,7 +126,9 @@ __all__ = [
     "add_elements",
     "add_rms_norm",
     "add_rms_norm_rows",
+    "add_rms_norm_strided",
     "add_rows",
+    "add_strided",
     "append_dealt",
     "append_few",
     "append_kv",
@@ -145,11 +155,11 @@ __all__ = [
     "dropout_groups",
     "dropout_rows",
     "embedding",
-    "embedding_gathered",
     "embedding_rows",
     "gelu",
     "gelu_elements",
     "gelu_rows",
+    "gelu_strided",
     "gemv_kernel",
     "grouped_matmul",
     "grouped_matmul_kernel",
@@ -160,8 +170,8 @@ __all__ = [
     "last_places",
     "layer_norm",
     "layer_norm_gradient",
-    "layer_norm_gradient_rows",
     "layer_norm_rows",
+    "layer_norm_strided",
     "matmul",
     "matmul_kernel",
     "matmul_once_kernel",
@@ -171,13 +181,16 @@ __all__ = [
     "mean",
     "merge_splits",
     "min",
+    "norm_gradient_columns",
+    "norm_gradient_rows",
     "reduce_columns",
     "reduce_rows",
+    "reduce_strided",
     "reduce_whole_rows",
     "rms_norm",
     "rms_norm_gradient",
-    "rms_norm_gradient_rows",
     "rms_norm_rows",
+    "rms_norm_strided",
     "rope",
     "rope_at_starts",
     "rope_in_step",
@@ -190,8 +203,10 @@ __all__ = [
     "silu_mul",
     "silu_mul_elements",
     "silu_mul_rows",
+    "silu_mul_strided",
     "softmax",
     "softmax_rows",
+    "softmax_strided",
     "split_kernel",
     "sum",
     "sum_splits_kernel",
@@ -207,7 +222,7 @@ __all__ = [
 
 _NAMES = {
     "heads.decode": "Parts attend_split attend_whole decode_attention decode_parts",
-    "rows.embeddings": "embedding embedding_gathered embedding_rows",
+    "rows.embeddings": "embedding embedding_rows",
     "gemm.gemv": "gemv_kernel",
     "gemm.grouped": "grouped_matmul grouped_matmul_kernel",
     "elements.histograms": "histogram histogram_bins histogram_elements histogram_products",
@@ -218,24 +233,28 @@ _NAMES = {
     "gemm.matmuls": "matmul matmul_kernel matvec",
     "gemm.splits": "split_kernel sum_splits_kernel",
     "rows.norm_gradients": (
-        "layer_norm_gradient layer_norm_gradient_rows rms_norm_gradient rms_norm_gradient_rows"
+        "layer_norm_gradient norm_gradient_columns norm_gradient_rows rms_norm_gradient"
     ),
     "rows.norms": (
-        "add_rms_norm add_rms_norm_rows layer_norm layer_norm_rows rms_norm rms_norm_rows"
+        "add_rms_norm add_rms_norm_rows add_rms_norm_strided layer_norm layer_norm_rows"
+        " layer_norm_strided rms_norm rms_norm_rows rms_norm_strided"
     ),
     "elements.pointwise": (
-        "add add_elements add_rows dropout dropout_elements dropout_groups dropout_rows gelu"
-        " gelu_elements gelu_rows silu_mul silu_mul_elements silu_mul_rows"
+        "add add_elements add_rows add_strided dropout dropout_elements dropout_groups dropout_rows"
+        " gelu gelu_elements gelu_rows gelu_strided silu_mul silu_mul_elements silu_mul_rows"
+        " silu_mul_strided"
     ),
     "heads.prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "rows.ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
-    "rows.reductions": "max mean min reduce_columns reduce_rows reduce_whole_rows sum",
+    "rows.reductions": (
+        "max mean min reduce_columns reduce_rows reduce_strided reduce_whole_rows sum"
+    ),
     "heads.rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
     "rows.scans": "cumsum scan_columns scan_rows",
     "rows.scatters": "last_places scatter scatter_rows",
     "rows.softmaxes": (
         "cross_entropy cross_entropy_gradient cross_entropy_gradient_rows cross_entropy_rows"
-        " softmax softmax_rows"
+        " softmax softmax_rows softmax_strided"
     ),
     "elements.transposes": "transpose transpose_tiles",
     "heads.splitting": "attention_splits merge_splits",

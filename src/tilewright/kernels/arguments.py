@@ -6,6 +6,7 @@ is the output. A refusal names the argument as the caller wrote it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from numbers import Real
 from operator import index as as_index
@@ -41,13 +42,16 @@ __all__ = [
     "check_extents",
     "check_one_device",
     "check_tensor",
+    "elements_together",
     "given_outputs",
     "giving",
+    "has_few_axes",
     "lines_of",
     "output",
     "real_number",
     "reshaped",
     "rows_of",
+    "rows_together",
     "shown",
     "three_axes",
     "whole_number",
@@ -61,6 +65,7 @@ INDICES = (i32, i64, u32)  # dtypes of row and class indices
 # Suggested conversions; the first one that the function accepts is offered.
 INSTEAD_OF_FLOATS = (f32, f64, bf16)
 INSTEAD_OF_INTEGERS = (i64, i32, *INSTEAD_OF_FLOATS)
+ROW_AXES = 3  # axes of rows that kernels of strided rows walk
 LONGEST = 1 << 30  # elements along one axis; an index plus a tile extent still fits in i32
 
 R = TypeVar("R")
@@ -208,6 +213,81 @@ def rows_of(caller: str, name: str, tensor: tw.Tensor) -> tw.Tensor:
     if not tensor.ndim:
         raise tw.LaunchError(f"{caller} works along the last axis, and `{name}` has none")
     return reshaped(caller, name, tensor, (prod(tensor.shape[:-1]), tensor.shape[-1]))
+
+
+def rows_together(caller: str, **tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
+    """Tensors of equal rows as matrices, or with three axes of rows that have a stride each.
+
+    The last axis holds the elements of a row. The other axes merge where every tensor allows it;
+    the longest one that remains comes last.
+    """
+    shape = next(iter(tensors.values())).shape[:-1]
+    axes = _merged([tensor.strides[:-1] for tensor in tensors.values()], shape)
+    if len(axes) <= 1:
+        return tuple(rows_of(caller, name, tensor) for name, tensor in tensors.items())
+    _check_axes(caller, len(axes), ROW_AXES, tensors)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    return tuple(
+        _unsqueezed(tensor.reshape(*axes, tensor.shape[-1]).permute(*order, len(axes)))
+        for tensor in tensors.values()
+    )
+
+
+def elements_together(caller: str, **tensors: tw.Tensor) -> tuple[tw.Tensor, ...]:
+    """Tensors of one shape with two axes, or with four, in the order in which the first lies.
+
+    Axes merge where every tensor allows it, so that rows are as long as possible.
+    """
+    first = next(iter(tensors.values()))
+    order = sorted(range(first.ndim), key=lambda axis: (-first.strides[axis], axis))
+    lying = (
+        [tensor.permute(*order) for tensor in tensors.values()] if order else [*tensors.values()]
+    )
+    axes = _merged([tensor.strides for tensor in lying], lying[0].shape)
+    if len(axes) <= 2:
+        axes = (*(1,) * (2 - len(axes)), *axes)
+        return tuple(tensor.reshape(axes) for tensor in lying)
+    _check_axes(caller, len(axes) - 1, ROW_AXES, tensors)
+    return tuple(_unsqueezed(tensor.reshape(axes)) for tensor in lying)
+
+
+def has_few_axes(x: tw.Tensor, *others: tw.Tensor) -> bool:
+    """Whether the rows of tensors have no more axes than kernels walk, or a copy would not help."""
+    strides = [tensor.strides[:-1] for tensor in (x, *others)]
+    return x.is_contiguous or len(_merged(strides, x.shape[:-1])) <= ROW_AXES
+
+
+def _check_axes(caller: str, found: int, most: int, tensors: dict[str, tw.Tensor]) -> None:
+    """Refuse tensors whose rows have more axes than kernels walk."""
+    if found > most:
+        name, tensor = next(iter(tensors.items()))
+        raise tw.LaunchError(
+            f"the axes of `{name}`, shape {tensor.shape} with strides {tensor.strides}, form"
+            f" {found} axes of rows, and {caller} walks {most}: give it `{name}.clone()`"
+        )
+
+
+def _unsqueezed(tensor: tw.Tensor) -> tw.Tensor:
+    """The tensor with unit axes in front, as many as kernels of strided rows walk."""
+    while tensor.ndim <= ROW_AXES:
+        tensor = tensor.unsqueeze(0)
+    return tensor
+
+
+def _merged(strides: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The extents of axes after neighbours that lie like one axis in every tensor are merged."""
+    merged: list[int] = []
+    inner: tuple[int, ...] = ()
+    for axis in reversed(range(len(shape))):
+        if shape[axis] == 1:
+            continue
+        here = tuple(one[axis] for one in strides)
+        if merged and all(s == i * merged[-1] for s, i in zip(here, inner, strict=True)):
+            merged[-1] *= shape[axis]
+        else:
+            merged.append(shape[axis])
+            inner = here
+    return tuple(reversed(merged))
 
 
 def three_axes(caller: str, name: str, tensor: tw.Tensor, axis: int) -> tw.Tensor:

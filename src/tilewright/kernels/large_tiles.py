@@ -23,7 +23,6 @@ __all__ = [
     "columns",
     "elements",
     "few_rows",
-    "gradients",
     "line",
     "on_cpu",
     "packed_scores",
@@ -120,13 +119,6 @@ def columns(outer: int, count: int, width: int) -> Config:
     span = _span(outer * -(-width // together), -(-count // part))
     deep = min(TILE // (together * part), power_of_two(outer))
     return Config.of(BL=deep, BK=together, PART=part, SPAN=span)
-
-
-@lru_cache(maxsize=1024)
-def gradients(count: int, width: int) -> Config:
-    """ROWS, STEP and PART of a kernel that accumulates over its rows."""
-    together, part = row_parts(count, width)
-    return Config.of(ROWS=together, STEP=together, PART=part)
 
 
 @lru_cache(maxsize=1024)

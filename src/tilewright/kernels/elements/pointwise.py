@@ -10,7 +10,7 @@ from typing import Any, Literal, SupportsIndex
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32, u64
-from tilewright.dims import BM, BN, B, M, N, T
+from tilewright.dims import BM, BN, B, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
     INTEGERS,
@@ -18,6 +18,7 @@ from tilewright.kernels.arguments import (
     check_extents,
     check_one_device,
     check_tensor,
+    elements_together,
     giving,
     lines_of,
     output,
@@ -25,14 +26,23 @@ from tilewright.kernels.arguments import (
     shown,
     whole_number,
 )
-from tilewright.kernels.arithmetic import gated, normal_share, wide
+from tilewright.kernels.arithmetic import (
+    gated,
+    lies_inside,
+    normal_share,
+    store_whole,
+    whole_at,
+    wide,
+)
 from tilewright.kernels.cutting import element_config, line_config
+from tilewright.kernels.elements.dense import densely, has_rows
 from tilewright.kernels.large_tiles import on_cpu
 
 __all__ = [
     "add",
     "add_elements",
     "add_rows",
+    "add_strided",
     "dropout",
     "dropout_elements",
     "dropout_groups",
@@ -40,9 +50,11 @@ __all__ = [
     "gelu",
     "gelu_elements",
     "gelu_rows",
+    "gelu_strided",
     "silu_mul",
     "silu_mul_elements",
     "silu_mul_rows",
+    "silu_mul_strided",
 ]
 
 _MASK = (1 << 64) - 1
@@ -70,6 +82,26 @@ def _gelu(x: Any, TANH: bool) -> Any:
     return normal_share(v).astype(x.dtype)
 
 
+def _sum(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _store_of_two(z: Any, x: Any, y: Any, at: Any, function: Any) -> None:
+    """A function of two tensors at piece `at` of the output."""
+    if lies_inside(z, at):
+        store_whole(z, function(whole_at(x, at, z), whole_at(y, at, z)))
+    else:
+        z.store(function(x.partition(z.tile)[at], y.partition(z.tile)[at]))
+
+
+def _store_gelu(z: Any, x: Any, at: Any, TANH: bool) -> None:
+    """GELU at piece `at` of the output."""
+    if lies_inside(z, at):
+        store_whole(z, _gelu(whole_at(x, at, z), TANH))
+    else:
+        z.store(_gelu(x.partition(z.tile)[at], TANH))
+
+
 @tw.kernel(deny_checks=True)
 def add_elements(
     z: Mut[T, Cut[N, B]], x: Ref[T, N], y: Ref[T, N], *, EXACT: Const[bool] = False
@@ -83,7 +115,18 @@ def add_elements(
 @tw.kernel(deny_checks=True)
 def add_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], y: Ref[T, M, N]) -> None:
     """`z = x + y` of strided rows."""
-    z.store(x.load_like(z) + y.load_like(z))
+    _store_of_two(z, x, y, z.index, _sum)
+
+
+@tw.kernel(deny_checks=True)
+def add_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, BN]],
+    x: Ref[T, K, L, M, N],
+    y: Ref[T, K, L, M, N],
+) -> None:
+    """`add_rows` of rows with three axes, which have a stride each."""
+    k, h, i, j = z.index
+    _store_of_two(z[k, h], x[k, h], y[k, h], (i, j), _sum)
 
 
 @tw.kernel(deny_checks=True)
@@ -99,7 +142,18 @@ def silu_mul_elements(
 @tw.kernel(deny_checks=True)
 def silu_mul_rows(z: Mut[T, Cut[M, BM], Cut[N, BN]], gate: Ref[T, M, N], up: Ref[T, M, N]) -> None:
     """`z = gate * sigmoid(gate) * up` of strided rows."""
-    z.store(_silu_mul(gate.load_like(z), up.load_like(z)))
+    _store_of_two(z, gate, up, z.index, _silu_mul)
+
+
+@tw.kernel(deny_checks=True)
+def silu_mul_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, BN]],
+    gate: Ref[T, K, L, M, N],
+    up: Ref[T, K, L, M, N],
+) -> None:
+    """`silu_mul_rows` of rows with three axes, which have a stride each."""
+    k, h, i, j = z.index
+    _store_of_two(z[k, h], gate[k, h], up[k, h], (i, j), _silu_mul)
 
 
 @tw.kernel(deny_checks=True)
@@ -119,7 +173,19 @@ def gelu_rows(
     z: Mut[T, Cut[M, BM], Cut[N, BN]], x: Ref[T, M, N], *, TANH: Const[bool] = False
 ) -> None:
     """GELU of strided rows."""
-    z.store(_gelu(x.load_like(z), TANH))
+    _store_gelu(z, x, z.index, TANH)
+
+
+@tw.kernel(deny_checks=True)
+def gelu_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, BN]],
+    x: Ref[T, K, L, M, N],
+    *,
+    TANH: Const[bool] = False,
+) -> None:
+    """`gelu_rows` of rows with three axes, which have a stride each."""
+    k, h, i, j = z.index
+    _store_gelu(z[k, h], x[k, h], (i, j), TANH)
 
 
 def _dropped(x: Any, number: Any, share: Any, scale: Any) -> Any:
@@ -194,7 +260,8 @@ def dropout_rows(
 @tw.function
 def add(x: tw.Tensor, y: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tensor]:
     """`x + y` of two tensors with one shape and dtype."""
-    return _pointwise("add", (add_elements, add_rows), {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
+    kernels = (add_elements, add_rows, add_strided)
+    return _pointwise("add", kernels, {"x": x, "y": y}, out, (*FLOATS, *INTEGERS))
 
 
 @tw.function
@@ -202,8 +269,8 @@ def silu_mul(
     gate: tw.Tensor, up: tw.Tensor, *, out: tw.Tensor | None = None
 ) -> tw.DeviceOp[tw.Tensor]:
     """`gate * sigmoid(gate) * up`, the gate of a feed-forward layer; both have one shape."""
-    both = (silu_mul_elements, silu_mul_rows)
-    return _pointwise("silu_mul", both, {"gate": gate, "up": up}, out, FLOATS)
+    kernels = (silu_mul_elements, silu_mul_rows, silu_mul_strided)
+    return _pointwise("silu_mul", kernels, {"gate": gate, "up": up}, out, FLOATS)
 
 
 @tw.function
@@ -216,8 +283,8 @@ def gelu(
     """
     if approximate not in ("none", "tanh"):
         raise tw.LaunchError(f"`approximate` of gelu is 'none' or 'tanh', not {shown(approximate)}")
-    both, is_tanh = (gelu_elements, gelu_rows), approximate == "tanh"
-    return _pointwise("gelu", both, {"x": x}, out, FLOATS[:3], TANH=is_tanh)
+    kernels, is_tanh = (gelu_elements, gelu_rows, gelu_strided), approximate == "tanh"
+    return _pointwise("gelu", kernels, {"x": x}, out, FLOATS[:3], TANH=is_tanh)
 
 
 @tw.function
@@ -255,21 +322,29 @@ def dropout(
         kernel = config.applied_to(dropout_groups if large else dropout_elements)
         pieces, exact = lines[0].partition(size), z.size % size == 0
         return giving(kernel(pieces, lines[1], *numbers, first // WORDS, EXACT=exact), z)
+    if not has_rows(x):
+        return densely(x, lambda copy: dropout(copy, share, seed=seed, offset=offset, out=z))
     result, rows = lines_of("dropout", out=z, x=x)
     config = element_config("dropout", rows)
     pieces, kernel = result.partition(1, config["PART"]), config.applied_to(dropout_rows)
     return giving(kernel(pieces, rows, *numbers, first), z)
 
 
+def _with_copy(copy: tw.Tensor, *how: Any) -> tw.DeviceOp[tw.Tensor]:
+    """`_pointwise` with a contiguous copy in place of one input."""
+    name, kernels, inputs, place, z, dtypes, constants = how
+    return _pointwise(name, kernels, inputs | {place: copy}, z, dtypes, **constants)
+
+
 def _pointwise(
     name: str,
-    kernels: tuple[tw.Kernel, tw.Kernel],
+    kernels: tuple[tw.Kernel, tw.Kernel, tw.Kernel],
     inputs: dict[str, tw.Tensor],
     out: tw.Tensor | None,
     dtypes: tuple[type[tw.DType], ...],
     **constants: Any,
 ) -> tw.DeviceOp[tw.Tensor]:
-    """Apply a kernel to tensors of one shape and dtype: as lines, or row by row."""
+    """Apply a kernel to tensors of one shape and dtype: as lines, or as rows with any strides."""
     (first_name, first), *others = inputs.items()
     check_tensor(name, first_name, first, dtypes)
     for other_name, other in others:
@@ -285,7 +360,15 @@ def _pointwise(
         pieces, rows = lines[0].partition(config["PART"]), lines
         constants["EXACT"] = z.size % config["PART"] == 0
     else:
-        rows, kernel = lines_of(name, out=z, **inputs), kernels[1]
-        config = element_config(name, rows[0])
-        pieces = rows[0].partition(config["BM"], config["PART"])
+        try:
+            rows = elements_together(name, out=z, **inputs)
+        except tw.LaunchError:
+            place = next((place for place, one in inputs.items() if not one.is_contiguous), None)
+            if place is None:  # `out` is at fault
+                raise
+            how = (name, kernels, inputs, place, z, dtypes, constants)
+            return densely(inputs[place], lambda copy: _with_copy(copy, *how))
+        config, units = element_config(name, *rows), (1,) * (rows[0].ndim - 2)
+        kernel = kernels[2 if units else 1]
+        pieces = rows[0].partition(*units, config["BM"], config["PART"])
     return giving(config.applied_to(kernel)(pieces, *rows[1:], **constants), z)

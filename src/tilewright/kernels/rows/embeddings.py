@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import tilewright as tw
-from tilewright import Cut, Mut, Ref, i64
+from tilewright import Cut, Mut, Ref
 from tilewright.dims import BM, BN, D, M, T, V
 from tilewright.kernels.arguments import (
     INDICES,
@@ -16,34 +14,24 @@ from tilewright.kernels.arguments import (
     output,
     rows_of,
 )
+from tilewright.kernels.arithmetic import lies_inside, store_whole
 from tilewright.kernels.cutting import element_config
-from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import ID
 
-__all__ = ["embedding", "embedding_gathered", "embedding_rows"]
+__all__ = ["embedding", "embedding_rows"]
 
 
 @tw.kernel(deny_checks=True)
-def embedding_rows(
-    z: Mut[T, Cut[M, Literal[1]], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]
-) -> None:
-    """`z[m] = table[ids[m]]`; an id without a row gives zeros."""
+def embedding_rows(z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]) -> None:
+    """`z[m] = table[ids[m]]` of BM rows at once; an id without a row gives zeros."""
     i, j = z.index
-    rows = table.partition(1, BN)
-    at = ids.gather(i).item()
-    row = rows[rows.clip(at, 0), j]
-    known = at >= 0 and at.astype(i64) < i64(V)
-    z.store(tw.where(known, row, 0))
-
-
-@tw.kernel(deny_checks=True)
-def embedding_gathered(
-    z: Mut[T, Cut[M, BM], Cut[D, BN]], ids: Ref[ID, M], table: Ref[T, V, D]
-) -> None:
-    """`z[m] = table[ids[m]]` of BM rows at once, element by element."""
-    i, j = z.index
-    rows = ids.partition(BM)[i].reshape(BM, 1)
-    z.store(table.gather(rows, (j * BN + tw.arange(BN)).reshape(1, BN)))
+    columns = (j * BN + tw.arange(BN)).reshape(1, BN)
+    if lies_inside(z, z.index):
+        rows = ids.partition(BM, whole=True)[i].reshape(BM, 1)
+        store_whole(z, table.gather(rows, columns))
+    else:
+        rows = ids.partition(BM)[i].reshape(BM, 1)
+        z.store(table.gather(rows, columns))
 
 
 @tw.function
@@ -66,9 +54,6 @@ def embedding(
         return tw.fill(z, 0)
     line = rows_of("embedding", "ids", ids.unsqueeze(ids.ndim)).squeeze(1)
     rows = rows_of("embedding", "out", z)
-    config = element_config("embedding", rows)
-    if on_cpu(z):
-        pieces = rows.partition(config["BM"], config["PART"])
-        return giving(embedding_gathered(pieces, line, table), z)
+    config = element_config("embedding", rows, table)
     kernel = config.applied_to(embedding_rows)
-    return giving(kernel(rows.partition(1, config["PART"]), line, table), z)
+    return giving(kernel(rows.partition(config["BM"], config["PART"]), line, table), z)

@@ -7,11 +7,11 @@ row is read again for the result. Means and variances are f32 (f64 for f64). The
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f64
-from tilewright.dims import BM, M, N, T
+from tilewright.dims import BM, K, L, M, N, T
 from tilewright.kernels.arguments import (
     FLOATS,
     check_extents,
@@ -19,31 +19,50 @@ from tilewright.kernels.arguments import (
     check_tensor,
     given_outputs,
     giving,
+    has_few_axes,
     output,
     real_number,
-    rows_of,
+    rows_together,
 )
 from tilewright.kernels.arithmetic import (
+    ALL,
+    NONE,
+    Cutting,
     afresh,
+    all_parts,
+    has_mask,
     kept,
     kept_line,
     number,
     once_more,
+    part_at,
+    parted,
+    parted_output,
     quotient,
+    require_parts,
+    store_part,
+    weight_at,
+    whole_parts,
     wide,
     wide_dtype,
 )
-from tilewright.kernels.cutting import in_parts, keeps_wide, row_config
+from tilewright.kernels.cutting import keeps_wide, row_config, weights_of
+from tilewright.kernels.elements.dense import densely
+from tilewright.kernels.rows.launching import launch_rows
+from tilewright.tune import Config
 
 __all__ = [
     "add_rms_norm",
     "add_rms_norm_rows",
+    "add_rms_norm_strided",
     "centred",
     "check_normed",
     "layer_norm",
     "layer_norm_rows",
+    "layer_norm_strided",
     "rms_norm",
     "rms_norm_rows",
+    "rms_norm_strided",
 ]
 
 
@@ -80,12 +99,12 @@ def _squares(row: Any) -> Any:
     return squares
 
 
-def _centred_squares(row: Any, mean: Any, columns: Any, exact: bool) -> Any:
-    """The sum of squares of `x - mean`; only the last part can exceed the row, unless EXACT."""
+def _centred_squares(row: Any, mean: Any, columns: Any, edges: int) -> Any:
+    """The sum of squares of `x - mean`; only the last part can exceed the row."""
     squares = tw.zeros(row[0].shape, mean.dtype)
     for j in tw.static_range(len(row)):
         part = wide(once_more(row[j]))
-        if exact or j < len(row) - 1:
+        if edges == NONE or j < len(row) - 1:
             part -= mean
         else:
             part = centred(part, mean, columns - j * part.shape[1])
@@ -99,17 +118,49 @@ def centred(rows: Any, mean: Any, columns: Any) -> Any:
     return tw.where(inside, rows - mean, 0.0)
 
 
-def _store_kept(parts: Any, row: Any, scale: Any, weights: Any, dtype: Any) -> None:
+def _store_kept(parts: Any, row: Any, scale: Any, gains: Any, weights: Any) -> None:
     """A kept row, scaled, times the weights."""
     for j in tw.static_range(len(row)):
-        parts.store((wide(row[j]) * scale * wide(weights[j])).astype(dtype), 0, j)
+        gain = weight_at(gains, weights, j, len(row))
+        part = (wide(row[j]) * scale * wide(gain)).astype(row[j].dtype)
+        store_part(parts, part, j, has_mask(parts.edges, j, len(row)))
 
 
 def _store_again(parts: Any, xs: Any, i: Any, scale: Any, weights: Any) -> None:
     """A row read again, scaled, times the weights."""
-    for j in range(parts.num_tiles(1)):
-        part = xs[i, j]
-        parts.store((wide(part) * scale * wide(weights[j])).astype(part.dtype), 0, j)
+    for j in range(whole_parts(xs)):
+        _store_scaled(parts, (xs, weights), (i, j), scale, masked=False)
+    if xs.edges != NONE:
+        for j in range(whole_parts(xs), all_parts(xs)):
+            _store_scaled(parts, (xs, weights), (i, j), scale, masked=True)
+
+
+def _store_scaled(parts: Any, of: Any, at: Any, scale: Any, masked: bool) -> None:
+    """One part read again, scaled, times the weights."""
+    part, weight = part_at(of[0], at, masked), part_at(of[1], at[1:], masked)
+    store_part(parts, (wide(part) * scale * wide(weight)).astype(part.dtype), at[1], masked)
+
+
+def _rms_norm(z: Any, x: Any, i: Any, weight: Any, eps: Any, by: Cutting) -> None:
+    """The RMS norm of rows i of a matrix."""
+    tile, columns = (by.height, by.part), x.shape[1]
+    xs, parts = parted(x, tile, by.edges), parted_output(z, tile, by.edges)
+    weights = parted(weight, tile[1:], by.edges)
+    if by.kept:
+        require_parts(parts, by.kept)
+        require_parts(xs, by.kept)
+        row, gains = kept(xs, i, by.kept), kept_line(weights, by.kept, by.late)
+        _store_kept(parts, row, _root_scale(_squares(row), columns, eps), gains, weights)
+    else:
+        squares = tw.zeros(tile, wide_dtype(x.dtype))
+        for j in range(whole_parts(xs)):
+            part = wide(xs.whole[i, j])
+            squares += part * part
+        if by.edges != NONE:
+            for j in range(whole_parts(xs), all_parts(xs)):
+                part = wide(xs.edge[i, j])
+                squares += part * part
+        _store_again(parts, xs, i, _root_scale(squares, columns, eps), weights)
 
 
 @tw.kernel(deny_checks=True)
@@ -121,26 +172,69 @@ def rms_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
-    EXACT: Const[bool] = False,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
 ) -> None:
     """`z = x / sqrt(mean x² + eps) * weight`, BM rows for each block, PART columns at a time.
 
-    KEPT: the number of parts of a row if all stay in registers; 0: parts are read again. EXACT:
-    tiles cover rows exactly.
+    KEPT: the number of parts of a row if all stay in registers; 0: parts are read again. EDGES:
+    parts with a mask, NONE, the LAST of each row or ALL. LATE: weights are read after the row is
+    summed, which takes fewer registers.
     """
-    i = z.index[0]
-    xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
-    weights = weight.partition(PART, exact=EXACT)
-    if KEPT:
-        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        row, gains = kept(xs, i, KEPT), kept_line(weights, KEPT)
-        _store_kept(parts, row, _root_scale(_squares(row), N, eps), gains, z.dtype)
+    _rms_norm(z, x, z.index[0], weight, eps, Cutting(BM, PART, KEPT, EDGES, LATE))
+
+
+@tw.kernel(deny_checks=True)
+def rms_norm_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, tw.All]],
+    x: Ref[T, K, L, M, N],
+    weight: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    KEPT: Const[int] = 0,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
+) -> None:
+    """`rms_norm_rows` of rows with three axes, which have a stride each."""
+    k, h, i, _ = z.index
+    _rms_norm(z[k, h], x[k, h], i, weight, eps, Cutting(BM, PART, KEPT, EDGES, LATE))
+
+
+def _add_rms_norm(outs: Any, ins: Any, i: Any, weight: Any, eps: Any, by: Cutting) -> None:
+    """The sum of rows i of two matrices, and its RMS norm."""
+    tile, columns = (by.height, by.part), ins[0].shape[1]
+    xs, ys = parted(ins[0], tile, by.edges), parted(ins[1], tile, by.edges)
+    parts, sums = (parted_output(outs[0], tile, by.edges), parted_output(outs[1], tile, by.edges))
+    weights = parted(weight, tile[1:], by.edges)
+    if by.kept:
+        require_parts(parts, by.kept)
+        require_parts(xs, by.kept)
+        require_parts(sums, by.kept)
+        row: tuple[Any, ...] = ()
+        left, right = kept(xs, i, by.kept), kept(ys, i, by.kept)
+        gains = kept_line(weights, by.kept, by.late)
+        for j in tw.static_range(by.kept):
+            row = (*row, (wide(left[j]) + wide(right[j])).astype(left[j].dtype))
+            store_part(sums, row[j], j, has_mask(by.edges, j, by.kept))
+        _store_kept(parts, row, _root_scale(_squares(row), columns, eps), gains, weights)
     else:
-        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
-        for j in range(xs.num_tiles(1)):
-            part = wide(xs[i, j])
-            squares += part * part
-        _store_again(parts, xs, i, _root_scale(squares, N, eps), weights)
+        squares = tw.zeros(tile, wide_dtype(weight.dtype))
+        for j in range(whole_parts(sums)):
+            squares += _add_part(sums, (xs, ys), (i, j), masked=False)
+        if by.edges != NONE:
+            for j in range(whole_parts(sums), all_parts(sums)):
+                squares += _add_part(sums, (xs, ys), (i, j), masked=True)
+        _store_again(parts, sums, 0, _root_scale(squares, columns, eps), weights)
+
+
+def _add_part(sums: Any, of: Any, at: Any, masked: bool) -> Any:
+    """The squares of one part of the sum, which is stored."""
+    left, right = part_at(of[0], at, masked), part_at(of[1], at, masked)
+    rounded = (wide(left) + wide(right)).astype(left.dtype)
+    store_part(sums, rounded, at[1], masked)
+    part = wide(rounded)
+    return part * part
 
 
 @tw.kernel(deny_checks=True)
@@ -154,30 +248,92 @@ def add_rms_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
-    EXACT: Const[bool] = False,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
 ) -> None:
     """`total = x + y`, rounded, and `z` its RMS norm."""
-    i = z.index[0]
-    xs, ys = x.partition(BM, PART, exact=EXACT), y.partition(BM, PART, exact=EXACT)
-    parts, sums = z.partition(BM, PART, exact=EXACT), total.partition(BM, PART, exact=EXACT)
-    weights = weight.partition(PART, exact=EXACT)
-    if KEPT:
-        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        tw.require(sums.num_tiles(1) == KEPT)
-        row: tuple[Any, ...] = ()
-        left, right, gains = kept(xs, i, KEPT), kept(ys, i, KEPT), kept_line(weights, KEPT)
-        for j in tw.static_range(KEPT):
-            row = (*row, (wide(left[j]) + wide(right[j])).astype(z.dtype))
-            sums.store(row[j], 0, j)
-        _store_kept(parts, row, _root_scale(_squares(row), N, eps), gains, z.dtype)
+    by = Cutting(BM, PART, KEPT, EDGES, LATE)
+    _add_rms_norm((z, total), (x, y), z.index[0], weight, eps, by)
+
+
+@tw.kernel(deny_checks=True)
+def add_rms_norm_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, tw.All]],
+    total: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, tw.All]],
+    x: Ref[T, K, L, M, N],
+    y: Ref[T, K, L, M, N],
+    weight: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    KEPT: Const[int] = 0,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
+) -> None:
+    """`add_rms_norm_rows` of rows with three axes, which have a stride each."""
+    k, h, i, _ = z.index
+    by = Cutting(BM, PART, KEPT, EDGES, LATE)
+    _add_rms_norm((z[k, h], total[k, h]), (x[k, h], y[k, h]), i, weight, eps, by)
+
+
+def _layer_norm(z: Any, x: Any, i: Any, of: Any, eps: Any, by: Cutting, wider: bool) -> None:
+    """The layer norm of rows i of a matrix; `of` are the weights and the biases."""
+    tile, columns = (by.height, by.part), x.shape[1]
+    xs, parts = parted(x, tile, by.edges), parted_output(z, tile, by.edges)
+    weights, biases = parted(of[0], tile[1:], by.edges), parted(of[1], tile[1:], by.edges)
+    if by.kept:
+        require_parts(parts, by.kept)
+        require_parts(xs, by.kept)
+        row, gains = kept(xs, i, by.kept), kept_line(weights, by.kept, by.late)
+        offsets = kept_line(biases, by.kept, by.late)
+        if wider:
+            row = _widened(row)
+        mean = _total(row) * quotient(1.0, number(columns, wide_dtype(x.dtype)))
+        scale = _root_scale(_centred_squares(row, mean, columns, by.edges), columns, eps)
+        for j in tw.static_range(by.kept):
+            gain = wide(weight_at(gains, weights, j, by.kept))
+            part = (wide(row[j]) - mean) * scale * gain
+            part += wide(weight_at(offsets, biases, j, by.kept))
+            store_part(parts, part.astype(x.dtype), j, has_mask(by.edges, j, by.kept))
     else:
-        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
-        for j in range(sums.num_tiles(1)):
-            rounded = (wide(xs[i, j]) + wide(ys[i, j])).astype(z.dtype)
-            sums.store(rounded, 0, j)
-            part = wide(rounded)
+        found = _statistics(xs, i, columns, eps, by)
+        for j in range(whole_parts(xs)):
+            _store_normed(parts, (xs, weights, biases), (i, j), found, masked=False)
+        if by.edges != NONE:
+            for j in range(whole_parts(xs), all_parts(xs)):
+                _store_normed(parts, (xs, weights, biases), (i, j), found, masked=True)
+
+
+def _statistics(xs: Any, i: Any, columns: Any, eps: Any, by: Cutting) -> tuple[Any, Any]:
+    """Mean and scale of rows that are not kept.
+
+    Sums are those of differences from an approximate mean: their squares do not cancel.
+    """
+    first = wide(xs.edge[i, 0])
+    seen = number(tw.minimum(columns, by.part), first.dtype)
+    about = tw.sum(first, axis=1, keepdims=True) / seen
+    sums, squares = tw.zeros(first.shape, first.dtype), tw.zeros(first.shape, first.dtype)
+    for j in range(whole_parts(xs)):
+        part = wide(xs.whole[i, j]) - about
+        sums += part
+        squares += part * part
+    if by.edges != NONE:
+        for j in range(whole_parts(xs), all_parts(xs)):
+            part = centred(wide(xs.edge[i, j]), about, columns - j * by.part)
+            sums += part
             squares += part * part
-        _store_again(parts, sums, 0, _root_scale(squares, N, eps), weights)
+    count = number(columns, first.dtype)
+    off = tw.sum(sums, axis=1, keepdims=True) / count
+    variance = tw.sum(squares, axis=1, keepdims=True) / count - off * off
+    return about + off, tw.rsqrt(variance + eps.astype(first.dtype))
+
+
+def _store_normed(parts: Any, of: Any, at: Any, found: Any, masked: bool) -> None:
+    """One part read again, normed by its mean and scale, times the weights, plus the biases."""
+    part, (mean, scale) = part_at(of[0], at, masked), found
+    gain, offset = part_at(of[1], at[1:], masked), part_at(of[2], at[1:], masked)
+    normed = (wide(part) - mean) * scale * wide(gain) + wide(offset)
+    store_part(parts, normed.astype(part.dtype), at[1], masked)
 
 
 @tw.kernel(deny_checks=True)
@@ -190,65 +346,52 @@ def layer_norm_rows(
     *,
     PART: Const[int] = 1024,
     KEPT: Const[int] = 0,
-    EXACT: Const[bool] = False,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
     WIDE: Const[bool] = False,
 ) -> None:
     """`z = (x - mean x) / sqrt(variance x + eps) * weight + bias`.
 
     WIDE: kept parts are widened once, which takes more registers and less arithmetic.
     """
-    i = z.index[0]
-    xs, parts = x.partition(BM, PART, exact=EXACT), z.partition(BM, PART, exact=EXACT)
-    weights, biases = weight.partition(PART, exact=EXACT), bias.partition(PART, exact=EXACT)
-    columns = number(N, wide_dtype(z.dtype))
-    if KEPT:
-        tw.require(xs.num_tiles(1) == KEPT and parts.num_tiles(1) == KEPT)
-        row, gains, offsets = kept(xs, i, KEPT), kept_line(weights, KEPT), kept_line(biases, KEPT)
-        if WIDE:
-            row = _widened(row)
-        mean = _total(row) * quotient(1.0, columns)
-        scale = _root_scale(_centred_squares(row, mean, N, EXACT), N, eps)
-        for j in tw.static_range(KEPT):
-            part = (wide(row[j]) - mean) * scale * wide(gains[j]) + wide(offsets[j])
-            parts.store(part.astype(z.dtype), 0, j)
-    else:
-        # Sums of differences from an approximate mean: their squares do not cancel.
-        about = _first_mean(wide(xs[i, 0]), N)
-        sums = tw.zeros((BM, PART), wide_dtype(z.dtype))
-        squares = tw.zeros((BM, PART), wide_dtype(z.dtype))
-        for j in range(xs.num_tiles(1)):
-            part = centred(wide(xs[i, j]), about, N - j * PART)
-            sums += part
-            squares += part * part
-        off = tw.sum(sums, axis=1, keepdims=True) / columns
-        variance = tw.sum(squares, axis=1, keepdims=True) / columns - off * off
-        scale = tw.rsqrt(variance + eps.astype(columns.dtype))
-        mean = about + off
-        for j in range(parts.num_tiles(1)):
-            part = (wide(xs[i, j]) - mean) * scale * wide(weights[j]) + wide(biases[j])
-            parts.store(part.astype(z.dtype), 0, j)
+    by = Cutting(BM, PART, KEPT, EDGES, LATE)
+    _layer_norm(z, x, z.index[0], (weight, bias), eps, by, WIDE)
 
 
-def _first_mean(part: Any, columns: Any) -> Any:
-    """The mean of the first part of each row."""
-    seen = min(columns, part.shape[1])
-    return tw.sum(part, axis=1, keepdims=True) / number(seen, part.dtype)
+@tw.kernel(deny_checks=True)
+def layer_norm_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM], Cut[N, tw.All]],
+    x: Ref[T, K, L, M, N],
+    weight: Ref[T, N],
+    bias: Ref[T, N],
+    eps: f64,
+    *,
+    PART: Const[int] = 1024,
+    KEPT: Const[int] = 0,
+    EDGES: Const[int] = ALL,
+    LATE: Const[bool] = False,
+    WIDE: Const[bool] = False,
+) -> None:
+    """`layer_norm_rows` of rows with three axes, which have a stride each."""
+    k, h, i, _ = z.index
+    by = Cutting(BM, PART, KEPT, EDGES, LATE)
+    _layer_norm(z[k, h], x[k, h], i, (weight, bias), eps, by, WIDE)
 
 
 # --- functions of tensors -------------------------------------------------------------------------
 
 
-def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) -> tw.Tensor:
+def check_normed(caller: str, x: tw.Tensor, eps: float, **weights: tw.Tensor) -> None:
     """Check the rows and their weights, one for each column."""
     check_tensor(caller, "x", x, FLOATS)
-    rows = rows_of(caller, "x", x)
+    if not x.ndim:
+        raise tw.LaunchError(f"{caller} works along the last axis, and `x` has none")
     for name, weight in weights.items():
         check_tensor(caller, name, weight, (x.dtype,))
         check_extents(caller, name, weight, x.shape[-1:])
     check_one_device(caller, x=x, **weights)
     if not real_number(caller, "eps", eps) >= 0:
         raise tw.LaunchError(f"`eps` of {caller} is added to a mean of squares: {eps} is below 0")
-    return rows
 
 
 @tw.function
@@ -259,14 +402,17 @@ def rms_norm(
 
     `x` has any number of axes, and `weight` one element for each column, in the dtype of `x`.
     """
-    rows = check_normed("rms_norm", x, eps, weight=weight)
+    check_normed("rms_norm", x, eps, weight=weight)
     z = output("rms_norm", out, x.shape, x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
-    config = row_config("rms_norm", rows)
-    pieces = rows_of("rms_norm", "out", z).partition(config["BM"], None)
-    kernel, how = config.applied_to(rms_norm_rows), in_parts(config, rows)
-    return giving(kernel(pieces, rows, weight, eps, **how), z)
+    if not has_few_axes(x, z):
+        return densely(x, lambda copy: rms_norm(copy, weight, eps=eps, out=z))
+    rows, target = rows_together("rms_norm", x=x, out=z)
+    config = row_config("rms_norm", rows, target)
+    kernels = (rms_norm_rows, rms_norm_strided)
+    launch = launch_rows(kernels, config, (target,), (rows,), weight, eps, more=weights_of)
+    return giving(launch, z)
 
 
 @tw.function
@@ -284,7 +430,7 @@ def add_rms_norm(
     sum is rounded to its dtype before it is normalised, so the norm belongs to the returned sum.
     """
     name = "add_rms_norm"
-    rows = check_normed(name, x, eps, weight=weight)
+    check_normed(name, x, eps, weight=weight)
     check_tensor(name, "y", y, (x.dtype,))
     check_extents(name, "y", y, x.shape)
     check_one_device(name, x=x, y=y)
@@ -292,10 +438,16 @@ def add_rms_norm(
     z, total = (output(name, one, x.shape, x.dtype, x) for one in given)
     if not z.size:
         return tw.value((z, total), device=z.device)
-    config = row_config(name, rows)
-    pieces = (rows_of(name, "out", one).partition(config["BM"], None) for one in (z, total))
-    kernel, how = config.applied_to(add_rms_norm_rows), in_parts(config, rows)
-    return giving(kernel(*pieces, rows, rows_of(name, "y", y), weight, eps, **how), (z, total))
+    both = (z, total)
+    if not has_few_axes(x, y, *both):
+        return densely(x, lambda copy: add_rms_norm(copy, y, weight, eps=eps, out=both))
+    if not has_few_axes(y, x, *both):
+        return densely(y, lambda copy: add_rms_norm(x, copy, weight, eps=eps, out=both))
+    *ins, target, sums = rows_together(name, x=x, y=y, out=z, total=total)
+    config = row_config(name, *ins, target, sums)
+    kernels = (add_rms_norm_rows, add_rms_norm_strided)
+    launch = launch_rows(kernels, config, (target, sums), ins, weight, eps, more=weights_of)
+    return giving(launch, (z, total))
 
 
 @tw.function
@@ -311,12 +463,19 @@ def layer_norm(
 
     `x` has any number of axes; `weight` and `bias` have one element for each column, in its dtype.
     """
-    rows = check_normed("layer_norm", x, eps, weight=weight, bias=bias)
+    check_normed("layer_norm", x, eps, weight=weight, bias=bias)
     z = output("layer_norm", out, x.shape, x.dtype, x)
     if not z.size:
         return tw.value(z, device=z.device)
-    config = row_config("layer_norm", rows)
-    pieces = rows_of("layer_norm", "out", z).partition(config["BM"], None)
-    kernel = config.applied_to(layer_norm_rows)
-    how = in_parts(config, rows) | {"WIDE": keeps_wide(config)}
-    return giving(kernel(pieces, rows, weight, bias, eps, **how), z)
+    if not has_few_axes(x, z):
+        return densely(x, lambda copy: layer_norm(copy, weight, bias, eps=eps, out=z))
+    rows, target = rows_together("layer_norm", x=x, out=z)
+    config = row_config("layer_norm", rows, target)
+    kernels = (layer_norm_rows, layer_norm_strided)
+    launch = launch_rows(kernels, config, (target,), (rows,), weight, bias, eps, more=_wider)
+    return giving(launch, z)
+
+
+def _wider(config: Config, x: tw.Tensor) -> dict[str, int]:
+    """Constants of a layer norm beside those of its parts."""
+    return weights_of(config, x) | {"WIDE": keeps_wide(config)}

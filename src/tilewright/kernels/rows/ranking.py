@@ -23,14 +23,26 @@ from tilewright.kernels.arguments import (
     rows_of,
     whole_number,
 )
-from tilewright.kernels.arithmetic import afresh, in_lanes
+from tilewright.kernels.arithmetic import (
+    ALL,
+    LAST,
+    NONE,
+    afresh,
+    in_lanes,
+    part_at,
+    parted,
+    whole_parts,
+)
 from tilewright.kernels.cutting import (
-    are_exact,
+    edges_of,
     lanes_of,
     power_of_two,
     rank_config,
+    row_spans,
     rows_at_once,
 )
+from tilewright.kernels.elements.dense import densely, has_rows
+from tilewright.kernels.rows.launching import side_by_side
 
 __all__ = ["argmax", "argmax_rows", "top_k", "top_k_of_keys", "top_keys_of_parts"]
 
@@ -51,9 +63,9 @@ def _keys(rows: Any, places: Any) -> Any:
     return (ordered.astype(i64) << 32) | (PLACES - places.astype(i64))
 
 
-def _tiles(x: Any, rows: Any, part: int, exact: bool) -> Any:
-    """Elements or keys in tiles; elements behind the edge are the lowest."""
-    return x.partition(rows, part, padding=0.0 if x.dtype == i64 else -math.inf, exact=exact)
+def _parts(x: Any, rows: Any, part: int, edges: int) -> Any:
+    """Elements or keys in parts; elements behind the edge are the lowest."""
+    return parted(x, (rows, part), edges, 0.0 if x.dtype == i64 else -math.inf)
 
 
 def _elements(keys: Any) -> Any:
@@ -66,28 +78,38 @@ def _places(keys: Any) -> Any:
     return PLACES - (keys & PLACES)
 
 
-def _first_highest(tile: Any, lanes: int) -> tuple[Any, Any]:
+def _first_highest(tile: Any, lanes: Any) -> tuple[Any, Any]:
     """The highest element of each lane of a tile, and its first index in the tile."""
     columns = tile.shape[1]
-    seen = in_lanes(tile.astype(f32), lanes, tile.dtype)
-    rows = in_lanes(afresh(tile).astype(f32), lanes, tile.dtype)
-    places = in_lanes(tw.arange(columns).reshape(1, columns), lanes, tile.dtype)
+    seen = in_lanes(tile.astype(f32), lanes)
+    rows = in_lanes(afresh(tile).astype(f32), lanes)
+    places = in_lanes(tw.arange(columns).reshape(1, columns), lanes)
     top = tw.max(tw.max(seen, axis=3, nan=True), axis=1, nan=True)
     is_top = (rows == top[:, None, :, None]) | (rows != rows)
     return top, tw.min(tw.min(tw.where(is_top, places, NOWHERE), axis=3), axis=1)
 
 
-def _highest(xs: Any, i: Any, tiles: Any, shape: Any, lanes: int) -> Any:
+def _better(best: Any, at: Any, tile: Any, j: Any, lanes: Any) -> tuple[Any, Any]:
+    """The highest elements of lanes and their indices, with those of part j."""
+    top, place = _first_highest(tile, lanes)
+    is_better = (top > best) | ((top != top) & (best == best))
+    place += j * tile.shape[1]
+    return tw.where(is_better, top, best), tw.where(is_better, place, at)
+
+
+def _highest(xs: Any, i: Any, tiles: Any, shape: Any, lanes: Any) -> Any:
     """The highest key of each lane, over some tiles of elements.
 
     A thread compares its own elements before it makes a key, without the other threads.
     """
-    best, at = tw.full((shape[0], lanes), -math.inf, f32), tw.full((shape[0], lanes), 0, i32)
+    shared = (shape[0], lanes[0])
+    best, at = tw.full(shared, -math.inf, f32), tw.full(shared, 0, i32)
     at += tiles[0] * shape[1]
-    for j in range(tiles[0], tiles[1]):
-        top, place = _first_highest(xs[i, j], lanes)
-        is_better = (top > best) | ((top != top) & (best == best))
-        best, at = tw.where(is_better, top, best), tw.where(is_better, j * shape[1] + place, at)
+    for j in range(tiles[0], tw.minimum(tiles[1], whole_parts(xs))):
+        best, at = _better(best, at, xs.whole[i, j], j, lanes)
+    if xs.edges != NONE:
+        for j in range(tw.maximum(tiles[0], whole_parts(xs)), tiles[1]):
+            best, at = _better(best, at, xs.edge[i, j], j, lanes)
     return _keys(best, at)
 
 
@@ -96,20 +118,32 @@ def _highest_keys(xs: Any, i: Any, tiles: Any, shape: Any, columns: Any) -> Any:
     keys = tw.full(shape, LOWEST, i64)
     for j in range(tiles[0], tiles[1]):
         inside = j * shape[1] + tw.arange(shape[1]) < columns
-        keys = tw.maximum(keys, tw.where(inside, xs[i, j], LOWEST))
+        keys = tw.maximum(keys, tw.where(inside, xs.edge[i, j], LOWEST))
     return keys
 
 
-def _ranked(x: Any, xs: Any, place: Any, shape: Any, span: int, lanes: int) -> Any:
+def _ranked(x: Any, xs: Any, place: Any, shape: Any, span: int, lanes: Any) -> Any:
     """The highest keys of the lanes, over a span of rows."""
     i, s = place
-    tiles = (s * span, tw.minimum((s + 1) * span, xs.num_tiles(1)))
+    tiles = (s * span, tw.minimum((s + 1) * span, xs.edge.num_tiles(1)))
     if x.dtype == i64:
         return _highest_keys(xs, i, tiles, shape, x.shape[1])
     if span > 1:
         return _highest(xs, i, tiles, shape, lanes)
-    top, at = _first_highest(xs[i, s], lanes)
+    if xs.edges == LAST:
+        top, at = _first_highest_at_edge(xs, i, s, lanes)
+    else:
+        top, at = _first_highest(part_at(xs, (i, s), xs.edges == ALL), lanes)
     return _keys(top, s * shape[1] + at)
+
+
+def _first_highest_at_edge(xs: Any, i: Any, s: Any, lanes: Any) -> tuple[Any, Any]:
+    """`_first_highest` of part s, which may be the partial last one."""
+    if s < whole_parts(xs):
+        top, at = _first_highest(xs.whole[i, s], lanes)
+    else:
+        top, at = _first_highest(xs.edge[i, s], lanes)
+    return top, at
 
 
 @tw.kernel(deny_checks=True)
@@ -119,20 +153,21 @@ def argmax_rows(
     *,
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
+    EDGES: Const[int] = ALL,
     LANES: Const[int] = 1,
-    LAST: Const[bool] = True,
-    EXACT: Const[bool] = False,
+    NEIGHBOURS: Const[int] = 1,
+    FINAL: Const[bool] = True,
 ) -> None:
-    """The highest key of SPAN tiles of PART columns of each row; LAST: its index instead.
+    """The highest key of SPAN tiles of PART columns of each row; FINAL: its index instead.
 
-    `x` may hold keys already, those of the spans of a row. LANES: threads of a row. EXACT: tiles
-    cover `x` exactly.
+    `x` may hold keys already, those of the spans of a row. EDGES: parts with a mask, NONE, the LAST
+    of each row or ALL. LANES: threads of a row, each with NEIGHBOURS elements in one load.
     """
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
-    xs = _tiles(x, BM, PART, EXACT)
-    keys = _ranked(x, xs, z.index, (BM, PART), SPAN, LANES)
+    xs = _parts(x, BM, PART, EDGES)
+    keys = _ranked(x, xs, z.index, (BM, PART), SPAN, (LANES, NEIGHBOURS))
     highest = tw.max(keys, axis=1, keepdims=True)
-    z.store(_places(highest) if LAST else highest)
+    z.store(_places(highest) if FINAL else highest)
 
 
 @tw.kernel(deny_checks=True)
@@ -181,6 +216,8 @@ def argmax(x: tw.Tensor, *, out: tw.Tensor | None = None) -> tw.DeviceOp[tw.Tens
     The result has the shape of `x` without that axis.
     """
     check_tensor("argmax", "x", x, FLOATS[:3])
+    if not has_rows(x):
+        return densely(x, lambda copy: argmax(copy, out=out))
     rows = rows_of("argmax", "x", x)
     if not rows.shape[1]:
         raise tw.LaunchError("argmax along an empty axis: there is no highest element")
@@ -197,15 +234,16 @@ def _argmax_of(z: tw.Tensor, x: tw.Tensor) -> tw.DeviceOp[Any]:
     config = rank_config("argmax", x)
     spans = -(-columns // (config["PART"] * config["SPAN"]))
     target = z if spans == 1 else tw.empty((rows, spans), i64, device=x.device)
-    kernel = config.applied_to(argmax_rows)
-    how = {
-        "PART": config["PART"],
-        "SPAN": config["SPAN"],
-        "LANES": lanes_of(config, x),
-        "LAST": spans == 1,
-        "EXACT": are_exact(x, config["BM"], config["PART"]),
-    }
-    launch = kernel(target.partition(config["BM"], 1), x, **how)
+    launches = []
+    for by, (source, into) in row_spans(config, x, target):
+        how = {
+            "PART": by["PART"],
+            "SPAN": by["SPAN"],
+            "EDGES": edges_of(source, by["BM"], by["PART"]),
+            "FINAL": spans == 1,
+        } | lanes_of(by, source)
+        launches.append(by.applied_to(argmax_rows)(into.partition(by["BM"], 1), source, **how))
+    launch = side_by_side(launches)
     if spans == 1:
         return launch
     return launch.then(lambda _: _argmax_of(z, target))
@@ -221,6 +259,8 @@ def top_k(
     a NaN is higher than all numbers. k is at most 256, and the cost grows with it.
     """
     check_tensor("top_k", "x", x, FLOATS[:3])
+    if not has_rows(x):
+        return densely(x, lambda copy: top_k(copy, k, out=out))
     rows = rows_of("top_k", "x", x)
     count, columns = rows.shape
     k = whole_number("top_k", "k", k)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32, f64, i64, u64
@@ -21,15 +21,39 @@ from tilewright.kernels.arguments import (
     axis_of,
     check_tensor,
     giving,
+    has_few_axes,
     output,
     reshaped,
     rows_of,
+    rows_together,
     three_axes,
 )
-from tilewright.kernels.cutting import are_exact, column_config, span_config
+from tilewright.kernels.arithmetic import (
+    ALL,
+    LAST,
+    NONE,
+    Cutting,
+    all_parts,
+    kept,
+    part_at,
+    parted,
+    require_parts,
+    whole_parts,
+)
+from tilewright.kernels.cutting import (
+    column_config,
+    edges_of,
+    loads_at_once,
+    row_spans,
+    span_config,
+    strided_config,
+)
 from tilewright.kernels.elements.copying import convert
+from tilewright.kernels.elements.dense import can_be, densely, has_rows
 from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import FROM
+from tilewright.kernels.rows.launching import side_by_side
+from tilewright.tune import Config
 
 __all__ = [
     "MAX",
@@ -42,6 +66,7 @@ __all__ = [
     "min",
     "reduce_columns",
     "reduce_rows",
+    "reduce_strided",
     "reduce_whole_rows",
     "sum",
     "sum_dtype",
@@ -51,7 +76,7 @@ SUM, MEAN, MAX, MIN = range(4)  # kinds of reduction, as kernel constants
 NAMES = ("sum", "mean", "max", "min")
 SIGNED = INTEGERS[:4]
 MANY = 8  # matrices that a tile of the CPU has room for, from which on they are reduced as rows
-AT_ONCE = 4  # tiles of a row that are loaded without a loop
+AT_ONCE = 128  # bytes of a row that a thread loads without a loop
 
 
 def _combined(kind: int, a: Any, b: Any) -> Any:
@@ -90,20 +115,38 @@ def _padding(kind: int, masked: bool) -> float:
     return -math.inf if kind == MAX else math.inf
 
 
-def _kept_tiles(tiles: Any, i: Any, begin: Any, count: int) -> Any:
-    """Some consecutive tiles of rows i, all loaded before any arithmetic."""
-    row: tuple[Any, ...] = ()
-    for j in tw.static_range(count):
-        row = (*row, tiles[i, begin + j])
-    return row
-
-
 def _at_once(kind: int, row: Any, acc: Any) -> Any:
     """Combine several tiles into one."""
-    kept = row[0].astype(acc)
+    whole = row[0].astype(acc)
     for j in tw.static_range(1, len(row)):
-        kept = _combined(kind, kept, row[j].astype(acc))
-    return kept
+        whole = _combined(kind, whole, row[j].astype(acc))
+    return whole
+
+
+class Limit(NamedTuple):
+    """The edge of rows: their columns, a number to put behind them, and whether one is needed."""
+
+    columns: Any
+    nothing: Any
+    masked: bool
+
+
+def _over(kind: int, xs: Any, i: Any, tiles: Any, start: Any, limit: Limit) -> Any:
+    """Combine the parts of rows i from one number to another, on top of `start`.
+
+    A start with one column has every part reduced by itself.
+    """
+    result, each = start, start.shape[1] == 1
+    for j in range(tiles[0], tw.minimum(tiles[1], whole_parts(xs))):
+        part = xs.whole[i, j].astype(start.dtype)
+        result = _combined(kind, result, _reduced_if(each, kind, part))
+    if xs.edges != NONE:
+        for j in range(tw.maximum(tiles[0], whole_parts(xs)), tiles[1]):
+            part = xs.edge[i, j].astype(start.dtype)
+            left = limit.columns - j * part.shape[1]
+            part = _inside(part, left, limit.nothing, limit.masked)
+            result = _combined(kind, result, _reduced_if(each, kind, part))
+    return result
 
 
 def _inside(part: Any, columns: Any, nothing: Any, masked: bool) -> Any:
@@ -133,29 +176,56 @@ def reduce_rows(
     MASKED: Const[bool] = False,
     PART: Const[int] = 1024,
     SPAN: Const[int] = 1,
-    EXACT: Const[bool] = False,
+    EDGES: Const[int] = ALL,
     EACH: Const[bool] = False,
 ) -> None:
     """SPAN tiles of PART columns of each row, reduced in the dtype ACC, starting with `first`.
 
     KIND is SUM, MEAN (the sum times `scale`), MAX or MIN. MASKED: `first` replaces elements behind
-    the edge, where no padding does. EXACT: spans cover `x` exactly. EACH: every tile is reduced
-    by itself, as suits the CPU; otherwise tiles are combined, and reduced at last.
+    the edge, where no padding does. EDGES: parts with a mask, NONE, the LAST of each row or ALL.
+    EACH: every tile is reduced by itself, as suits the CPU; otherwise tiles are combined, and
+    reduced at last.
     """
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s = z.index
-    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
-    nothing = first.astype(ACC)
-    if SPAN == 1:
-        kept = _inside(xs[i, s].astype(ACC), N - s * PART, nothing, MASKED)
-    elif EXACT and SPAN <= AT_ONCE:
-        kept = _at_once(KIND, _kept_tiles(xs, i, s * SPAN, SPAN), ACC)
+    xs, nothing = parted(x, (BM, PART), EDGES, _padding(KIND, MASKED)), first.astype(ACC)
+    if SPAN == 1 and EDGES != LAST:
+        part = part_at(xs, (i, s), EDGES == ALL).astype(ACC)
+        result = _inside(part, N - s * PART, nothing, MASKED)
     else:
-        kept = tw.full((BM, 1 if EACH else PART), nothing, ACC)
-        for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-            part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
-    z.store(_finished(KIND, kept, scale).astype(z.dtype))
+        tiles = (s * SPAN, tw.minimum((s + 1) * SPAN, xs.edge.num_tiles(1)))
+        start = tw.full((BM, 1 if EACH else PART), nothing, ACC)
+        result = _over(KIND, xs, i, tiles, start, Limit(N, nothing, MASKED))
+    z.store(_finished(KIND, result, scale).astype(z.dtype))
+
+
+class RowReduction(NamedTuple):
+    """Constants of a reduction of whole rows."""
+
+    kind: int
+    acc: Any
+    masked: bool
+    cut: Cutting
+    each: bool
+
+
+def _reduce_whole(z: Any, x: Any, i: Any, first: Any, scale: Any, by: RowReduction) -> None:
+    """Reduce rows i of a matrix."""
+    rows, part, count, edges = by.cut.height, by.cut.part, by.cut.kept, by.cut.edges
+    nothing = first.astype(by.acc)
+    xs = parted(x, (rows, part), edges, _padding(by.kind, by.masked))
+    if count:
+        require_parts(xs, count)
+        result = _at_once(by.kind, kept(xs, i, count), by.acc)
+        if edges != NONE and by.masked:
+            tw.static_assert(count == 1)
+            result = _inside(result, x.shape[1], nothing, by.masked)
+    else:
+        start = tw.full((rows, 1 if by.each else part), nothing, by.acc)
+        limit = Limit(x.shape[1], nothing, by.masked)
+        result = _over(by.kind, xs, i, (0, all_parts(xs)), start, limit)
+    found = _finished(by.kind, result, scale).reshape(rows).astype(z.dtype)
+    z.partition(rows, exact=edges != ALL).store(found, 0)
 
 
 @tw.kernel(deny_checks=True)
@@ -169,27 +239,34 @@ def reduce_whole_rows(
     ACC: Const[type[tw.DType]],
     MASKED: Const[bool] = False,
     PART: Const[int] = 1024,
-    SPAN: Const[int] = 1,
-    EXACT: Const[bool] = False,
+    KEPT: Const[int] = 0,
+    EDGES: Const[int] = ALL,
     EACH: Const[bool] = False,
 ) -> None:
-    """`reduce_rows` of all tiles of each row: SPAN at most, and exactly SPAN if EXACT."""
-    i = z.index[0]
-    xs = x.partition(BM, PART, padding=_padding(KIND, MASKED), exact=EXACT)
-    nothing = first.astype(ACC)
-    if SPAN == 1:
-        tw.require(xs.num_tiles(1) == 1)
-        kept = _inside(xs[i, 0].astype(ACC), N, nothing, MASKED)
-    elif EXACT and SPAN <= AT_ONCE:
-        tw.require(xs.num_tiles(1) == SPAN)
-        kept = _at_once(KIND, _kept_tiles(xs, i, 0, SPAN), ACC)
-    else:
-        kept = tw.full((BM, 1 if EACH else PART), nothing, ACC)
-        for j in range(xs.num_tiles(1)):
-            part = _inside(xs[i, j].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
-    result = _finished(KIND, kept, scale).reshape(BM).astype(z.dtype)
-    z.partition(BM, exact=EXACT).store(result, 0)
+    """`reduce_rows` of all parts of each row, KEPT of them where all are loaded at once."""
+    by = RowReduction(KIND, ACC, MASKED, Cutting(BM, PART, KEPT, EDGES), EACH)
+    _reduce_whole(z, x, z.index[0], first, scale, by)
+
+
+@tw.kernel(deny_checks=True)
+def reduce_strided(
+    z: Mut[T, Cut[K, Literal[1]], Cut[L, Literal[1]], Cut[M, BM]],
+    x: Ref[FROM, K, L, M, N],
+    first: T,
+    scale: f64,
+    *,
+    KIND: Const[int],
+    ACC: Const[type[tw.DType]],
+    MASKED: Const[bool] = False,
+    PART: Const[int] = 1024,
+    KEPT: Const[int] = 0,
+    EDGES: Const[int] = ALL,
+    EACH: Const[bool] = False,
+) -> None:
+    """`reduce_whole_rows` of rows with three axes, which have a stride each."""
+    k, h, i = z.index
+    by = RowReduction(KIND, ACC, MASKED, Cutting(BM, PART, KEPT, EDGES), EACH)
+    _reduce_whole(z[k, h], x[k, h], i, first, scale, by)
 
 
 @tw.kernel(deny_checks=True)
@@ -209,16 +286,21 @@ def reduce_columns(
     """`reduce_rows` along the second of three axes."""
     tw.require(z.shape[1] == tw.cdiv(N, PART * SPAN))
     i, s, k = z.index
-    xs = x.partition(1, PART, BK, padding=_padding(KIND, MASKED))
-    nothing = first.astype(ACC)
-    if SPAN == 1:
-        kept = _above(xs[i, s, k].astype(ACC), N - s * PART, nothing, MASKED)
+    nothing, xs = first.astype(ACC), parted(x, (1, PART, BK), LAST, _padding(KIND, MASKED))
+    if SPAN == 1 and EACH:
+        result = _above(xs.edge[i, s, k].astype(ACC), N - s * PART, nothing, MASKED)
     else:
-        kept = tw.full((1, 1 if EACH else PART, BK), nothing, ACC)
-        for j in range(s * SPAN, tw.minimum((s + 1) * SPAN, xs.num_tiles(1))):
-            part = _above(xs[i, j, k].astype(ACC), N - j * PART, nothing, MASKED)
-            kept = _combined(KIND, kept, _reduced_if(EACH, KIND, part))
-    z.store(_finished(KIND, kept, scale).astype(z.dtype))
+        end, begin = tw.minimum((s + 1) * SPAN, xs.edge.num_tiles(1)), s * SPAN
+        result = tw.full((1, 1 if EACH else PART, BK), nothing, ACC)
+        if k < K // BK:
+            for j in range(begin, tw.minimum(end, xs.whole.num_tiles(1))):
+                part = xs.whole[i, j, k].astype(ACC)
+                result = _combined(KIND, result, _reduced_if(EACH, KIND, part))
+            begin = tw.maximum(begin, xs.whole.num_tiles(1))
+        for j in range(begin, end):
+            part = _above(xs.edge[i, j, k].astype(ACC), N - j * PART, nothing, MASKED)
+            result = _combined(KIND, result, _reduced_if(EACH, KIND, part))
+    z.store(_finished(KIND, result, scale).astype(z.dtype))
 
 
 # --- functions of tensors -------------------------------------------------------------------------
@@ -278,6 +360,10 @@ def _reduced(
         return giving(_of_nothing(kind, z), z)
     if place is None:
         return giving(_of_everything(kind, z.reshape(1, 1, 1), x, acc), z)
+    if place == x.ndim - 1 and not has_rows(x):
+        return giving(_of_strided(kind, z if not keepdims else z.squeeze(place), x, acc), z)
+    if not can_be(x, (prod(x.shape[:place]), x.shape[place], prod(x.shape[place + 1 :]))):
+        return giving(densely(x, lambda copy: _reduced(kind, copy, axis, keepdims, z)), z)
     source = three_axes(name, "x", x, place)
     target = reshaped(name, "out", z, (source.shape[0], 1, source.shape[2]))
     return giving(launch_reduction(kind, target, source, acc, prod(reduced)), z)
@@ -287,12 +373,27 @@ def _of_everything(kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -
     """Reduce all elements as one row, or each row first and then the partial results."""
     if x.is_contiguous and x.size <= LONGEST:
         return launch_reduction(kind, z, x.reshape(1, x.size, 1), acc, x.size)
-    rows = rows_of(NAMES[kind], "x", x)
-    partial = tw.empty((rows.shape[0], 1, 1), acc, device=x.device)
-    of_rows = SUM if kind == MEAN else kind
-    launch = launch_reduction(of_rows, partial, rows.unsqueeze(2), acc, 1)
-    rest = partial.reshape(1, rows.shape[0], 1)
+    of_rows, count = SUM if kind == MEAN else kind, x.size // x.shape[-1]
+    partial: tw.Tensor = tw.empty(x.shape[:-1], acc, device=x.device)
+    if has_rows(x):
+        rows = rows_of(NAMES[kind], "x", x).unsqueeze(2)
+        launch = launch_reduction(of_rows, partial.reshape(count, 1, 1), rows, acc, 1)
+    else:
+        launch = _of_strided(of_rows, partial, x, acc)
+    rest = partial.reshape(1, count, 1)
     return launch.then(lambda _: launch_reduction(kind, z, rest, acc, x.size))
+
+
+def _of_strided(kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType]) -> tw.DeviceOp[Any]:
+    """Reduce rows with several axes along the last one."""
+    if not has_few_axes(x, z.unsqueeze(z.ndim)):
+        return densely(x, lambda copy: _of_strided(kind, z, copy, acc))
+    rows, target = rows_together(NAMES[kind], x=x, out=z.unsqueeze(z.ndim))
+    how: dict[str, Any] = {"KIND": kind, "ACC": acc, "EACH": on_cpu(x)}
+    how["MASKED"] = kind >= MAX and x.dtype in INTEGERS
+    config = strided_config(NAMES[kind], rows)
+    scalars = (_nothing(kind, x), 1 / x.shape[-1])
+    return _whole_rows(config, target.squeeze(target.ndim - 1), rows, scalars, how)
 
 
 def sum_dtype(dtype: type[tw.DType]) -> type[tw.DType]:
@@ -334,6 +435,14 @@ def _by_rows(
     return launch.then(lambda _: convert(z, target.reshape(outer, 1, inner)))
 
 
+def _kept_parts(config: Config, x: tw.Tensor, how: dict[str, Any]) -> int:
+    """The number of parts of a row, if they are few enough to be loaded at once; else 0."""
+    parts = -(-x.shape[-1] // config["PART"])
+    if how["MASKED"] and how["EDGES"] != NONE and parts > 1:
+        return 0
+    return parts if loads_at_once(config, x) <= AT_ONCE else 0
+
+
 def launch_reduction(
     kind: int, z: tw.Tensor, x: tw.Tensor, acc: type[tw.DType], count: int
 ) -> tw.DeviceOp[Any]:
@@ -352,18 +461,36 @@ def launch_reduction(
         "ACC": acc,
         "MASKED": kind >= MAX and x.dtype in INTEGERS,
         "PART": config["PART"],
-        "SPAN": config["SPAN"],
         "EACH": on_cpu(x),
     }
-    if not in_rows:
-        kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
-    elif spans == 1:
-        kernel, pieces = reduce_whole_rows, z.squeeze(2).squeeze(1).partition(config["BM"])
-    else:
-        kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
+    scalars = (_nothing(kind, x), 1 / count)
+    if in_rows and spans == 1:
+        return _whole_rows(config, z.squeeze(2).squeeze(1), source, scalars, how)
+    how["SPAN"] = config["SPAN"]
     if in_rows:
-        how["EXACT"] = are_exact(source, config["BM"], config["PART"] * config["SPAN"])
-    launch = config.applied_to(kernel)(pieces, source, _nothing(kind, x), 1 / count, **how)
+        how["EDGES"] = edges_of(source, config["BM"], config["PART"])
+        kernel, pieces = reduce_rows, target.squeeze(2).partition(config["BM"], 1)
+    else:
+        kernel, pieces = reduce_columns, target.partition(1, 1, config["BK"])
+    launch = config.applied_to(kernel)(pieces, source, *scalars, **how)
     if spans == 1:
         return launch
     return launch.then(lambda _: launch_reduction(kind, z, target, acc, count))
+
+
+def _whole_rows(
+    config: Config,
+    z: tw.Tensor,
+    x: tw.Tensor,
+    scalars: tuple[float, float],
+    how: dict[str, Any],
+) -> tw.DeviceOp[Any]:
+    """Reduce whole rows: those that tiles cover exactly, and the rest of them."""
+    launches = []
+    kernel, units = reduce_strided if x.ndim > 2 else reduce_whole_rows, (1,) * (x.ndim - 2)
+    for by, (rows, target) in row_spans(config, x, z.unsqueeze(z.ndim)):
+        how = how | {"PART": by["PART"], "EDGES": edges_of(rows, by["BM"], by["PART"])}
+        how["KEPT"] = _kept_parts(by, rows, how)
+        pieces = target.squeeze(target.ndim - 1).partition(*units, by["BM"])
+        launches.append(by.applied_to(kernel)(pieces, rows, *scalars, **how))
+    return side_by_side(launches)

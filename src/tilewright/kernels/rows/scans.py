@@ -8,6 +8,7 @@ take columns.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import tilewright as tw
@@ -24,6 +25,7 @@ from tilewright.kernels.arguments import (
 )
 from tilewright.kernels.arithmetic import afresh
 from tilewright.kernels.cutting import are_exact, column_config, scan_config
+from tilewright.kernels.elements.dense import can_be, densely
 from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import ACC, FROM
 from tilewright.kernels.rows.reductions import SUM, reduce_rows, sum_dtype
@@ -112,6 +114,8 @@ def cumsum(x: tw.Tensor, axis: int = -1, *, out: tw.Tensor | None = None) -> tw.
     """
     check_tensor("cumsum", "x", x, (*INTEGERS, *FLOATS))
     place = axis_of("cumsum", x, axis)
+    if not can_be(x, (prod(x.shape[:place]), x.shape[place], prod(x.shape[place + 1 :]))):
+        return densely(x, lambda copy: cumsum(copy, axis, out=out))
     acc = sum_dtype(x.dtype)
     z = output("cumsum", out, x.shape, x.dtype if x.dtype in FLOATS else acc, x)
     if not z.size:
