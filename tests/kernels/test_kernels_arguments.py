@@ -21,6 +21,16 @@ def turned():
     return tw.zeros((3, 4, 5), f32).permute(1, 0, 2)
 
 
+def argmaxes():
+    """Results whose axes do not merge."""
+    return tw.zeros((3, 4), tw.i64).permute(1, 0)
+
+
+def scattered():
+    """More axes of rows than kernels walk."""
+    return tw.zeros((4, 4, 4, 4, 4), f32)[:2, :2, :2, :2, :2]
+
+
 class TestNumbers:
     @pytest.mark.parametrize(
         ("call", "message"),
@@ -72,8 +82,15 @@ class TestTensors:
                 r"`labels` of cross_entropy .*, not i8: convert, `labels.astype\(i64\)`",
             ),
             # The argument that is at fault has its own name.
-            (lambda: kernels.silu_mul(tw.zeros((4, 3, 5), f32), turned()), "the axes of `up`"),
-            (lambda: kernels.gelu(turned().clone(), out=turned()), "the axes of `out`"),
+            (
+                lambda: kernels.gelu(scattered().clone(), out=scattered()),
+                "the axes of `out`.* 4 axes of rows, and gelu walks 3: give it `out.clone",
+            ),
+            (
+                lambda: kernels.softmax(scattered().clone(), out=scattered()),
+                "the axes of `x`.* 4 axes of rows, and softmax walks 3",
+            ),
+            (lambda: kernels.argmax(turned().clone(), out=argmaxes()), "the axes of `out`"),
             (
                 lambda: kernels.cross_entropy_gradient(
                     tw.zeros((2, 4, 8), f32),
