@@ -33,7 +33,7 @@ from tilewright.runtime.ops.copies import FillWork
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.sequence import SequenceWork
-from tilewright.runtime.ops.work import LaunchWork
+from tilewright.runtime.ops.work import LaunchWork, NodeWork
 from tilewright.runtime.ops.zip import Zip
 from tilewright.runtime.order.timeline import Use
 from tilewright.runtime.text_functions import define
@@ -152,7 +152,7 @@ class _StepList:
             [step.bind(tuple(itertools.islice(left, len(step.places)))) for step in self._steps]
         )
 
-    def _joined(self, works: Sequence[LaunchWork]) -> LaunchWork:
+    def _joined(self, works: Sequence[NodeWork]) -> LaunchWork:
         if len(works) == 1:
             return works[0]
         return SequenceWork(tuple(works), self._written)

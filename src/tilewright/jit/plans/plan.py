@@ -32,6 +32,7 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import Filled, KernelFunction, ReadyCall
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.work import OneNode
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
@@ -177,13 +178,12 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
     )
 
 
-class _PlanWork:
+class _PlanWork(OneNode):
     """The part of a launch that its plan decides."""
 
     __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles", "written")
 
     is_compiled = True
-    parts = ()
 
     def __init__(self, plan: Plan) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles

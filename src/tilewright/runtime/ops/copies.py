@@ -23,6 +23,7 @@ from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.deferring import defer
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.operation import DeviceOp
+from tilewright.runtime.ops.work import OneNode
 from tilewright.runtime.order.access import Access, Handle, Mode, check_accesses
 from tilewright.runtime.order.borrow import Role, uses_of
 from tilewright.runtime.order.failure import Check
@@ -131,7 +132,7 @@ class _CopyBytes:
             stream.queue.copy(to.allocation, start, from_.allocation, source, self.nbytes)
 
 
-class FillWork:
+class FillWork(OneNode):
     """One value in every element of a tensor, or of others with its spec."""
 
     __slots__ = ("_count", "_pattern", "caller", "device", "foreign", "written")
@@ -140,7 +141,7 @@ class FillWork:
     roles: tuple[Role, ...] = (Role(Mode.WRITE, "dst"),)
     check: Check | None = None
     is_compiled = True
-    parts = programs = ()
+    programs = ()
 
     def __init__(self, dst: Tensor, pattern: bytes) -> None:
         self.device = dst.device

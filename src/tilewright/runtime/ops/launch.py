@@ -401,7 +401,7 @@ class LaunchOp(SingleOp[T]):
                 raise BorrowError(f"{what} is written by {self.label}, but {reason}")
 
     def _record_on(self, tape: Tape) -> None:
-        """Record the work as a node of a graph, which keeps the arrays of wrappers."""
+        """Record the work as nodes of a graph, which keep the arrays of wrappers."""
         self._check_arrays()
         tensors = tuple(
             [
@@ -409,8 +409,7 @@ class LaunchOp(SingleOp[T]):
                 for number, tensor in enumerate(self._borrow.tensors)
             ]
         )
-        for work, first, end in self._work.parts or ((self._work, 0, len(tensors)),):
-            some = tensors[first:end]
+        for work, some in self._work.nodes(tensors):
             accesses = tuple([Access(t, *role) for t, role in zip(some, work.roles, strict=True)])
             tape.add(work.label, self.site, accesses, work.work_on(some), work.check)
 

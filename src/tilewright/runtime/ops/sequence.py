@@ -7,13 +7,13 @@ fails as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from types import CodeType
 from typing import Any, NamedTuple
 
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.ops.work import LaunchWork
+from tilewright.runtime.ops.work import NodeWork
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
@@ -24,7 +24,7 @@ __all__ = ["SequencePart", "SequenceWork"]
 class SequencePart(NamedTuple):
     """One launch of a sequence, for some of the tensors of the sequence."""
 
-    work: LaunchWork
+    work: NodeWork
     first: int
     end: int
 
@@ -37,7 +37,7 @@ class SequenceWork:
     is_compiled = True
     check: Check | None = None
 
-    def __init__(self, works: tuple[LaunchWork, ...], again: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, works: tuple[NodeWork, ...], again: Iterable[tuple[int, int]]) -> None:
         """Make the work of some launches.
 
         `again` has pairs of tensors, by their numbers, of which the second is the first one, or a
@@ -63,9 +63,12 @@ class SequenceWork:
         for work, first, end in self.parts:
             work.launch(stream, tensors[first:end])
 
-    def work_on(self, tensors: tuple[Handle, ...], /) -> Any:
-        """No node of a graph: each launch is one."""
-        raise NotImplementedError
+    def nodes(
+        self, tensors: tuple[Handle, ...], /
+    ) -> Iterator[tuple[NodeWork, tuple[Handle, ...]]]:
+        """Each launch, with its tensors."""
+        for work, first, end in self.parts:
+            yield work, tensors[first:end]
 
     def compile(self) -> None:
         """Do nothing: the launches are compiled already."""

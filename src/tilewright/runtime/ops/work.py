@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from types import CodeType
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from tilewright.runtime.order.access import Access, Handle
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
 
-__all__ = ["DeviceWork", "LaunchWork", "OnceWork"]
+__all__ = ["DeviceWork", "LaunchWork", "NodeWork", "OnceWork", "OneNode"]
 
 
 class DeviceWork(Protocol):
@@ -42,18 +42,16 @@ class LaunchWork(Protocol):
     is_compiled: bool
 
     @property
-    def parts(self) -> tuple[tuple[LaunchWork, int, int], ...]:
-        """The launches of a sequence, each with its first tensor and the end of its tensors."""
-
-    @property
     def launch(self) -> Callable[..., None]:
         """Puts the work for some tensors on a stream, both of which it takes.
 
         The device's lock is held and all storages are allocated.
         """
 
-    def work_on(self, tensors: tuple[Handle, ...], /) -> DeviceWork:
-        """The work as a node of a graph."""
+    def nodes(
+        self, tensors: tuple[Handle, ...], /
+    ) -> Iterable[tuple[NodeWork, tuple[Handle, ...]]]:
+        """The nodes of a graph that record the work, each with its tensors."""
 
     def compile(self) -> None:
         """Compile all programs that the launch needs."""
@@ -66,13 +64,31 @@ class LaunchWork(Protocol):
         """Drop the references of one operation, which has been submitted or closed."""
 
 
-class OnceWork:
+class NodeWork(LaunchWork, Protocol):
+    """Work that is one node of a graph."""
+
+    def work_on(self, tensors: tuple[Handle, ...], /) -> DeviceWork:
+        """The work of the node."""
+
+
+class OneNode:
+    """A base of works that are one node of a graph."""
+
+    __slots__ = ()
+
+    def nodes(
+        self: NodeWork, tensors: tuple[Handle, ...], /
+    ) -> tuple[tuple[NodeWork, tuple[Handle, ...]]]:
+        """The work itself, on all tensors."""
+        return ((self, tensors),)
+
+
+class OnceWork(OneNode):
     """The work of one operation, not shared with another."""
 
     __slots__ = ("_work", "caller", "check", "device", "foreign", "label", "roles", "written")
 
     is_compiled = False
-    parts = ()
 
     def __init__(
         self,
