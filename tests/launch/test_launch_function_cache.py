@@ -277,6 +277,18 @@ def test_slices_of_one_tensor_that_share_no_byte():
     assert ran == []
 
 
+def test_slices_of_an_equal_spec_after_thousands_of_others():
+    whole = tw.from_numpy(drawn(0, 6 * SIZE))
+    x, y, z = (whole[at : at + SIZE] for at in range(0, 3 * SIZE, SIZE))
+    learn(add, x, y, out=z)
+    for size in range(1, 5000):
+        assert tw.empty((size, 1), f32).T.spec.shape == (1, size)
+    x, y, z = (whole[at : at + SIZE] for at in range(3 * SIZE, 6 * SIZE, SIZE))
+    add(x, y, out=z).sync()
+    np.testing.assert_array_equal(z.numpy(), x.numpy() + y.numpy())
+    assert ran == []
+
+
 def test_tuples_of_tensors_and_tensors_or_numbers():
     x, y = tensors(0, 1)
     learn(add_pair, (x, y))

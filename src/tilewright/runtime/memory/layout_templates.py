@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakValueDictionary
 
 from tilewright.dtypes import DType, numpy_dtype
 from tilewright.errors import LaunchError
@@ -34,14 +35,14 @@ __all__ = [
 
 _ALIGNMENT = 16  # bytes; no kernel is compiled for more
 _MOST_BYTES = (1 << 63) - 1  # countable in 64 bits with a sign
-_KEPT = 4096  # specs and handle templates; launches of one that is made anew are planned again
+_KEPT = 4096  # specs and handle templates
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class TensorSpec:
     """Properties of handles, without the address except for the alignment that kernels rely on.
 
-    Compared by identity: after an eviction two equal specs may exist, at the cost of a plan.
+    Compared by identity: no two equal specs exist at the same time.
     """
 
     dtype: type[DType]
@@ -63,11 +64,17 @@ def _make_spec(
     device: Device,
     is_owned: bool,
 ) -> TensorSpec:
-    is_disjoint = strides_are_disjoint(shape, strides)
-    return TensorSpec(dtype, shape, strides, place, device, is_owned, is_disjoint)
+    fields = (dtype, shape, strides, place, device, is_owned)
+    found = _SPECS.get(fields)
+    if found is None:
+        spec = TensorSpec(*fields, is_disjoint=strides_are_disjoint(shape, strides))
+        found = _SPECS.setdefault(fields, spec)
+    return found
 
 
-# The spec of a handle, by the fields that are not computed.
+# Every spec that a handle, a template or a plan holds, by the fields that are not computed.
+_SPECS: WeakValueDictionary[tuple[Any, ...], TensorSpec] = WeakValueDictionary()
+# The same; the last ones live on without a handle.
 find_spec = cast("Callable[..., TensorSpec]", lru_cache(maxsize=_KEPT)(_make_spec))
 
 
