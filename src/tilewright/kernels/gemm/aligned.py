@@ -11,11 +11,10 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.kernels.elements.copying import copy_3d
-from tilewright.kernels.gemm.operands import MatrixProduct, has_even_rows, with_factors
+from tilewright.kernels.gemm.operands import LINE, MatrixProduct, has_even_rows, with_factors
 
 __all__ = ["aligned", "is_worth_copying"]
 
-LINE = 128  # bytes of a line of the cache
 TILE = (16, 128)  # rows and elements along them that a block copies
 SMALL = 1 << 14  # elements of both factors that are not worth a copy
 

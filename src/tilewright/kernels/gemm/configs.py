@@ -21,10 +21,9 @@ from tilewright import f32
 from tilewright.kernels import large_tiles
 from tilewright.kernels.cutting import power_of_two
 from tilewright.kernels.gemm.gemv import FEWEST_ROWS
-from tilewright.kernels.gemm.operands import MOST_FORMS, ProductForm
+from tilewright.kernels.gemm.operands import LINE, MOST_FORMS, ProductForm
 from tilewright.kernels.gemm.tiles import (
     BAND,
-    LINE,
     MULTIPROCESSORS,
     Costs,
     ProductSize,

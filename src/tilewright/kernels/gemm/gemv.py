@@ -16,7 +16,7 @@ from tilewright import Const, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, P, Q, R, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
 from tilewright.kernels.gemm.operands import (
-    LINE,
+    ALIGNMENT,
     MOST_FORMS,
     MatrixProduct,
     exchanged_batch,
@@ -88,7 +88,7 @@ def is_foldable(rows: tw.Tensor, folds: int) -> bool:
     return (
         rows.is_contiguous
         and length * folds == rows.shape[2]
-        and length * rows.itemsize % LINE == 0
+        and length * rows.itemsize % ALIGNMENT == 0
     )
 
 

@@ -28,7 +28,7 @@ from tilewright.kernels.gemm.operands import (
     specialised,
     swapped,
 )
-from tilewright.kernels.gemm.splits import add_splits, launch_splits, no_parts
+from tilewright.kernels.gemm.splits import add_splits, launch_splits, parts_of
 from tilewright.kernels.gemm.wide import first_columns, launch_wide
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
@@ -151,7 +151,7 @@ def as_row(vector: tw.Tensor) -> tw.Tensor:
 
 def _launched(wanted: MatrixProduct) -> tw.DeviceOp[Any]:
     if not wanted.form.shape[2]:  # an empty sum has no parts
-        return add_splits(wanted, no_parts(wanted))
+        return add_splits(wanted, parts_of(wanted, 0))
     if is_worth_copying(wanted):
         copies, even = aligned(wanted)
         return copies.then(lambda _: launch_matmul(even, choose_product(even.form)))

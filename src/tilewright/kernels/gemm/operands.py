@@ -29,6 +29,7 @@ from tilewright.kernels.views import kept
 from tilewright.tune import Config, Key, key_of
 
 __all__ = [
+    "ALIGNMENT",
     "LINE",
     "MOST_FORMS",
     "MatrixProduct",
@@ -50,8 +51,8 @@ NARROW = (f8e4m3fn, f8e5m2)
 FACTORS = (*NARROW, f16, bf16, f32)  # dtypes of factors; sums are f32 for each of them
 SUMS = (*NARROW, f16, bf16, f32)  # dtypes in which sums are stored
 NARROW_OUT = bf16  # default dtype of the result for 8-bit factors
-# Alignment in bytes of the starts of rows.
-LINE = 16
+ALIGNMENT = 16  # bytes; TMA reads rows that begin at multiples of it
+LINE = 128  # bytes of a line of the cache
 MOST_FORMS = 1024  # size of the cache; a program whose shapes never repeat must not grow
 
 
@@ -369,4 +370,4 @@ def has_even_rows(matrices: tw.Tensor) -> bool:
     inner = [stride for stride in (rows, columns) if stride != 1]
     outer = batch if matrices.ndim > 2 and matrices.shape[0] > 1 else []
     places = (matrices.offset, *inner, *outer)
-    return len(inner) < 2 and not any(place * matrices.itemsize % LINE for place in places)
+    return len(inner) < 2 and not any(place * matrices.itemsize % ALIGNMENT for place in places)

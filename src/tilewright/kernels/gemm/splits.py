@@ -14,14 +14,13 @@ import tilewright as tw
 from tilewright import Const, Cut, Mut, Ref, f32
 from tilewright.dims import BM, BN, A, B, C, K, M, N, P, Q, S, T, X, Y, Z
 from tilewright.kernels.gemm.epilogues import BIAS, OUT, RESIDUAL, finished
-from tilewright.kernels.gemm.operands import MatrixProduct, specialised
+from tilewright.kernels.gemm.operands import LINE, MatrixProduct, specialised
 from tilewright.tune import Config
 
 __all__ = [
     "add_splits",
     "launch_parts",
     "launch_splits",
-    "no_parts",
     "parts_of",
     "split_kernel",
     "sum_splits_kernel",
@@ -29,7 +28,7 @@ __all__ = [
 
 SUM_TILE = (4, 128)  # tile of the kernel that adds partial sums
 SUM_DEPTH = 4  # partial sums that it reads at a time
-EVEN = 32  # f32 in a line of the cache
+IN_A_LINE = LINE // 4  # f32 in a line of the cache
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -100,13 +99,8 @@ def add_splits(wanted: MatrixProduct, parts: tw.Tensor) -> tw.DeviceOp[Any]:
     return sum_splits_kernel(cut, parts, wanted.bias, wanted.residual, **wanted.form.epilogue)
 
 
-def no_parts(wanted: MatrixProduct) -> tw.Tensor:
-    """The partial sums of an empty sum."""
-    return parts_of(wanted, 0)
-
-
 def parts_of(wanted: MatrixProduct, splits: int) -> tw.Tensor:
     """Partial sums, with rows of whole lines of the cache."""
     batch, m, n = wanted.out.shape
-    pitch = -(-n // EVEN) * EVEN
+    pitch = -(-n // IN_A_LINE) * IN_A_LINE
     return tw.empty((splits, batch, m, pitch), f32, device=wanted.out.device)[..., :n]

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
+from tilewright.kernels.gemm.operands import LINE
 from tilewright.kernels.gemm.wide import first_columns
 from tilewright.tune import Config
 
 __all__ = [
     "BAND",
-    "LINE",
     "MULTIPROCESSORS",
     "Costs",
     "ProductSize",
@@ -44,7 +44,6 @@ __all__ = [
 BAND = (1, 8, 1)
 # Of the GPU that the tiles were timed on.
 MULTIPROCESSORS = 132
-LINE = 128  # bytes of a line of the cache
 # Cost of torn lines by the alignment of rows in bytes, fitted; sectors of 32 bytes are torn last.
 TORN = {128: 0.0, 64: 0.2, 32: 0.4, 16: 1.4, 8: 1.4, 4: 1.4, 2: 1.4, 1: 1.4}
 MOST_ROUNDS = 4  # of tiles without a walk
@@ -202,9 +201,15 @@ def _split(tile: tuple[int, int, int], costs: tuple[float, ...], **more: Any) ->
     return ProductTile(made.config, made.costs, splits=True)
 
 
+def _swapped_split(
+    tile: tuple[int, int, int], costs: tuple[float, ...], **more: Any
+) -> ProductTile:
+    """One tile of a partial sum of the transposed product for each block."""
+    return _split(tile, costs, SWAPPED=True, **more)
+
+
 FOUR, EIGHT = {"num_worker_warps": 4}, {"num_worker_warps": 8}
 TWO_CTAS, TWO_AT_ONCE = {"num_ctas": 2, **EIGHT}, {"occupancy": 2, **FOUR}
-FEW = {"SWAPPED": True}
 # 16-bit floats. A walk of four warps does not start early: while it waits for earlier grids it
 # lacks registers. Steps of the large walks count 2 to 4 % more, which a GPU that runs hot loses.
 HALF = (
@@ -238,9 +243,9 @@ HALF = (
     _split((64, 128, 64), (2.06, 1.46, 0.0887, 0.0571, 0.0292, 0.1167), LATENCY=5, **FOUR),
     _split((64, 64, 128), (0.57, 1.83, 0.1407, 0.0341, 0.0159, 0.1564), LATENCY=4, **FOUR),
     _split((64, 32, 128), (2.65, 1.12, 0.1405, 0.0314, 0.0692, 0.0699), LATENCY=6, **FOUR),
-    _split((128, 64, 128), (1.83, 1.27, 0.1755, 0.0551, 0.1000, 0.1324), LATENCY=4, **FEW, **FOUR),
-    _split((128, 32, 64), (1.06, 1.55, 0.0944, 0.0539, 0.1000, 0.1567), LATENCY=6, **FEW, **FOUR),
-    _split((128, 16, 64), (1.76, 1.51, 0.0794, 0.0781, 0.1000, 0.1230), LATENCY=6, **FEW, **FOUR),
+    _swapped_split((128, 64, 128), (1.83, 1.27, 0.1755, 0.0551, 0.1000, 0.1324), LATENCY=4, **FOUR),
+    _swapped_split((128, 32, 64), (1.06, 1.55, 0.0944, 0.0539, 0.1000, 0.1567), LATENCY=6, **FOUR),
+    _swapped_split((128, 16, 64), (1.76, 1.51, 0.0794, 0.0781, 0.1000, 0.1230), LATENCY=6, **FOUR),
 )
 # 8-bit floats.
 NARROW = (
