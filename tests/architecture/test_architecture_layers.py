@@ -33,7 +33,7 @@ LAYERS = (
     ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),
-    ("witness", "cutile"),
+    ("lint", "witness", "cutile"),
     ("cli", "__main__"),
 )
 RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
@@ -41,12 +41,13 @@ FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
 # device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
-# torch to compare with, cuTile.
+# torch to compare with, cuTile. A program that is checked names modules of ours.
 LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.loading",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.backends.cuda.driver",
     f"{PACKAGE}.kernels",
+    f"{PACKAGE}.lint.declarations",
     f"{PACKAGE}.bench.plots",
     f"{PACKAGE}.cli.bench_cases",
     f"{PACKAGE}.cli.cutile",

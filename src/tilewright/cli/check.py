@@ -1,4 +1,4 @@
-"""`tilewright check FILE…`: unsafe code and remaining checks in the kernels of some files."""
+"""`tilewright check FILE…`: unsafe code and remaining checks in kernels, mistakes in host code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.cli.check_host import HostReview, review_host_code
 from tilewright.cli.check_kernel import ExternalReview, Review, review
-from tilewright.cli.loading import load_declared
+from tilewright.cli.loading import FileDeclarations, load_declared
 from tilewright.cli.options import TARGETS, json_option, read_settings, sample_text
 from tilewright.cli.screen import BadInput, Screen, error_text
+from tilewright.errors import TilewrightError
 from tilewright.jit.compile.defaults import settable_names
 from tilewright.kernel import Kernel
 from tilewright.source import SourceFile
@@ -32,6 +34,7 @@ __all__ = ["check_command"]
     metavar="NAME=VALUE",
     help="Choose a static dim, a constant or a dtype, in every kernel that has it: --set BM=64.",
 )
+@click.option("--host", "only_host", is_flag=True, help="Check host code alone; no file is run.")
 @click.option("--deny-unsafe", is_flag=True, help="Fail if anything is unsafe.")
 @click.option("--deny-checks", is_flag=True, help="Fail if a check is left in a kernel.")
 @json_option
@@ -47,13 +50,23 @@ def check_command(
 ) -> None:
     """List unsafe code, with its reasons, and the remaining checks in the kernels of some files.
 
+    Host code is followed without being run: an operation that is built and never run, a tensor that
+    is used while a built operation holds it or after it was moved, one launch that writes a tensor
+    and uses it twice. Files are imported for their kernels afterwards, except with --host.
+
     Kernels of other compilers (`tw.external`) are unsafe as a whole.
 
-    The exit code is 0 if every kernel compiles and nothing denied was found, else 1. A kernel that
-    was not compiled, such as one with a constant without a default, counts as unknown.
+    The exit code is 0 if every kernel compiles and nothing wrong or denied was found, else 1. A
+    kernel that was not compiled, such as one with a constant without a default, counts as unknown.
     """
+    with screen.working("checking host code"):
+        hosts = [review_host_code(path) for path in files]
+    try:
+        declared = [] if options["only_host"] else _load_all(screen, files)
+    except (BadInput, TilewrightError):
+        _show_host(screen.err, hosts)  # perhaps the reason
+        raise
     with screen.working("checking kernels"):
-        declared = [(path, load_declared(path)) for path in files]
         kernels = [(k, path) for path, found in declared for k in found.kernels]
         target, settings = options["target"], options["settings"]
         _refuse_unknown(settings, [kernel for kernel, _ in kernels])
@@ -65,14 +78,23 @@ def check_command(
         faults += [
             f"{one.path}::{one.kernel.__name__} is external (--deny-unsafe)" for one in externals
         ]
+    faults += [fault for one in hosts for fault in one.faults]
     if as_json:
         answer = {"kernels": [one.to_json() for one in reviews], "faults": faults}
+        answer |= {"host": [entry for one in hosts for entry in one.to_json()]}
         screen.answer(answer | {"external_kernels": [one.to_json() for one in externals]})
     else:
-        _show(screen.out, reviews, externals)
+        _show_host(screen.out, hosts)
+        if not options["only_host"]:
+            _show(screen.out, reviews, externals)
         for fault in faults:
             screen.err.print(Text(fault, "bad"), soft_wrap=True)
     ctx.exit(1 if faults else 0)
+
+
+def _load_all(screen: Screen, files: Sequence[Path]) -> list[tuple[Path, FileDeclarations]]:
+    with screen.working("loading kernels"):
+        return [(path, load_declared(path)) for path in files]
 
 
 def _chosen(kernel: Kernel, settings: Sequence[str]) -> dict[str, Any]:
@@ -135,6 +157,13 @@ def _show(out: Console, reviews: Sequence[Review], externals: Sequence[ExternalR
     if externals:
         parts.insert(1, _counted(len(externals), "external kernel"))
     out.print(Text("; ".join(parts)))
+
+
+def _show_host(out: Console, hosts: Sequence[HostReview]) -> None:
+    for one in hosts:
+        if one.findings:
+            out.print(error_text(one.text), soft_wrap=True)
+            out.print()
 
 
 def _show_one(out: Console, one: Review) -> None:

@@ -30,6 +30,7 @@ from tilewright.tune import Autotuned
 __all__ = [
     "SEPARATOR",
     "FileDeclarations",
+    "check_file",
     "load_autotuned",
     "load_declared",
     "load_kernel",
@@ -59,7 +60,7 @@ def load_autotuned(address: str) -> Autotuned:
 def _load_one(address: str) -> Kernel | Autotuned:
     file, _, name = address.partition(SEPARATOR)
     path = Path(file)
-    _check_file(path)
+    check_file(path)
     names = vars(_load(path))
     kernels = [key for key, value in names.items() if isinstance(value, Kernel | Autotuned)]
     if not name:
@@ -80,7 +81,7 @@ class FileDeclarations:
 
 def load_declared(path: Path) -> FileDeclarations:
     """The kernels that a file defines, and the external kernels that it declares."""
-    _check_file(path)
+    check_file(path)
     named = (v.kernel if isinstance(v, Autotuned) else v for v in vars(_load(path)).values())
     values, file = {id(v): v for v in named}.values(), str(path.resolve())
     kernels = [v for v in values if isinstance(v, Kernel) and v.source.file.path == file]
@@ -94,7 +95,8 @@ def load_declared(path: Path) -> FileDeclarations:
     )
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
+    """Refuse a path that is no Python file."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

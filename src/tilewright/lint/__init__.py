@@ -1,0 +1,1 @@
+"""Checks of host code without running it: borrows, moves, and operations that are never run."""
