@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "tilewright"
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")  # fields that hold statements
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,23 @@ def modules() -> dict[str, Module]:
     return found
 
 
-@functools.cache
 def parse(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
+    """The syntax tree of a file; `modules` keeps those of the package, and no others are kept."""
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def imports_of(module: Module) -> Iterator[Import]:
+@functools.cache
+def imports_of(module: Module) -> tuple[Import, ...]:
     """Its imports, those for type checkers only and those inside functions included.
 
     `from package import module` counts as an import of that module.
     """
-    local = {id(node) for function in functions(module.tree) for node in ast.walk(function)}
-    for_types = {id(node) for block in _type_blocks(module.tree) for node in ast.walk(block)}
-    for node in ast.walk(module.tree):
-        where = (node.lineno, id(node) in local, id(node) in for_types) if _is_import(node) else ()
+    return tuple(_imports(module.tree.body, is_local=False, is_for_types=False))
+
+
+def _imports(body: list[ast.stmt], *, is_local: bool, is_for_types: bool) -> Iterator[Import]:
+    for node in body:
+        where = (node.lineno, is_local, is_for_types)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, (), *where)
@@ -93,16 +96,33 @@ def imports_of(module: Module) -> Iterator[Import]:
                 yield Import(f"{node.module}.{name}", (), *where)
             if taken := tuple(name for name in names if name not in inner):
                 yield Import(node.module, taken, *where)
+        else:
+            yield from _imports(
+                list(_blocks(node)),
+                is_local=is_local or isinstance(node, FunctionNode),
+                is_for_types=is_for_types or _is_for_types(node),
+            )
 
 
-def _is_import(node: ast.AST) -> bool:
-    return isinstance(node, ast.Import | ast.ImportFrom)
+def _is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-def _type_blocks(tree: ast.AST) -> Iterator[ast.If]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield node
+def _blocks(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly inside a statement, or inside its handlers and cases."""
+    for part in BLOCKS:
+        for child in getattr(node, part, ()):
+            if isinstance(child, ast.stmt):
+                yield child
+            else:
+                yield from _blocks(child)
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement inside a node, nested ones included; expressions, the most of it, are not."""
+    for node in _blocks(tree):
+        yield node
+        yield from statements(node)
 
 
 def own_imports_of(module: Module) -> Iterator[Import]:
@@ -114,7 +134,7 @@ def own_imports_of(module: Module) -> Iterator[Import]:
 
 def functions(tree: ast.AST) -> Iterator[FunctionNode]:
     """Every function and method, nested ones included."""
-    return (node for node in ast.walk(tree) if isinstance(node, FunctionNode))
+    return (node for node in statements(tree) if isinstance(node, FunctionNode))
 
 
 def exported(module: Module) -> list[str] | None:

@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from source_tree import Module, modules, report
+from source_tree import Module, modules, report, statements
 
 Definition = tuple[Module, int]  # with the line
 
@@ -12,7 +12,7 @@ def _classes() -> dict[str, list[Definition]]:
     """Every class, those inside classes and functions included, one definition for each module."""
     found: dict[str, dict[str, Definition]] = defaultdict(dict)
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in statements(module.tree):
             if isinstance(node, ast.ClassDef):
                 found[node.name].setdefault(module.name, (module, node.lineno))
     return {name: list(places.values()) for name, places in found.items()}

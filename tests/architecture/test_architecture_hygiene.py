@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from source_tree import ROOT, parse, python_files, report
+from source_tree import ROOT, parse, python_files, report, statements
 
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
 
@@ -65,7 +65,7 @@ def test_assertions_only_look():
     changing = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.test)}"
         for path in python_files("src")
-        for node in ast.walk(parse(path))
+        for node in statements(parse(path))
         if isinstance(node, ast.Assert) and any(map(_changes, ast.walk(node.test)))
     ]
     report("assertions that do something", changing)

@@ -5,7 +5,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from source_tree import FunctionNode, Module, exported, modules, report
+from source_tree import FunctionNode, Module, exported, modules, report, statements
 
 
 def _offering() -> list[Module]:
@@ -133,7 +133,7 @@ def _classes() -> dict[str, ast.ClassDef]:
     return {
         node.name: node
         for module in modules().values()
-        for node in ast.walk(module.tree)
+        for node in statements(module.tree)
         if isinstance(node, ast.ClassDef)
     }
 
