@@ -122,8 +122,8 @@ def _scaled_product(
     operand: E, scale: E, group: int, *, batch: tuple[int, ...] = ()
 ) -> Callable[[Entry], Op]:
     shapes = [
-        (operand, (32, 64)), (operand, (64, 32)), (E.F32, (32, 32)), (scale, (32, 64 // group)),
-        (scale, (64 // group, 32)),
+        (operand, (16, 2 * group)), (operand, (2 * group, 16)), (E.F32, (16, 16)), (scale, (16, 2)),
+        (scale, (2, 16)),
     ]  # fmt: skip
 
     def build(entry: Entry) -> Op:
