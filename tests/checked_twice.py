@@ -24,7 +24,7 @@ from tilewright.errors import (
     OutOfBoundsError,
     TilewrightError,
 )
-from tilewright.jit.compile.placement_override import force_checks
+from tilewright.jit.compile.compiled import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.partition import HostPartition

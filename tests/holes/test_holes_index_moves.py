@@ -24,7 +24,7 @@ from tilewright.errors import (
     LaunchError,
     UndefinedBehaviourError,
 )
-from tilewright.jit.compile.placement_override import force_checks
+from tilewright.jit.compile.compiled import force_checks
 
 SEED = int(os.environ.get("GENERATED_SEED", "1"))
 COUNT = int(os.environ.get("GENERATED_COUNT", "24"))

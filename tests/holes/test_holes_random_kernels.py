@@ -15,7 +15,7 @@ from random_kernels import Output, random_kernel
 from random_launches import Launch, load_kernel
 
 import tilewright as tw
-from tilewright.jit.compile.placement_override import force_checks
+from tilewright.jit.compile.compiled import force_checks
 
 FORMS = ("", "", "(report=tw.ReportForm.IN_PLACE)", "(report=tw.ReportForm.AUDIT)")
 

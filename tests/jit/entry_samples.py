@@ -8,8 +8,7 @@ from functools import cache
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import B, M, N
-from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.environment import LaunchEnvironment
+from tilewright.jit.bind.binding import Binding, LaunchEnvironment
 from tilewright.jit.compile.compiled import LaunchFacts, Request
 
 

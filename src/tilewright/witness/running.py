@@ -27,7 +27,7 @@ from tilewright.frontend.signature.signature import (
     TensorParam,
     WholeParam,
 )
-from tilewright.jit.compile.placement_override import force_checks
+from tilewright.jit.compile.compiled import force_checks
 from tilewright.kernel import Kernel
 from tilewright.runtime.memory.tensor import Tensor
 from tilewright.witness.proposals import IntegerContents, Proposal

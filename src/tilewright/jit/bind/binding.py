@@ -2,12 +2,16 @@
 
 Each argument is checked by itself here: its kind, rank, dtype and tiling, or its type and range.
 `bind_launch` checks that arguments agree, and fills in the grid.
+
+A call may omit a constant that is also a dim of a tensor: a keyword `N: Const[int]` without a
+default is by default the extent of an axis with the dim `N`. The specialisation is that of a call
+with the same constant given.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +32,15 @@ from tilewright.frontend.signature.signature import (
 from tilewright.frontend.signature.specialization import offsets_name
 from tilewright.given import shown
 from tilewright.ir.function import EntryHints
-from tilewright.jit.bind.environment import LaunchEnvironment
-from tilewright.jit.bind.inferred import INFERRED
+from tilewright.ir.launch_terms import (
+    Blocks,
+    Extent,
+    GridExtent,
+    LaunchTerm,
+    ScalarArgument,
+    Stride,
+    TileCount,
+)
 from tilewright.jit.bind.scalars import Unfit, constant_of, described, number_of
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.devices.device import Device, current_device
@@ -37,7 +48,102 @@ from tilewright.runtime.interop.imports import as_tensor, is_array
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["Binding", "bind_arguments"]
+__all__ = [
+    "Binding",
+    "Inferred",
+    "LaunchEnvironment",
+    "bind_arguments",
+    "inferable",
+    "with_inferred",
+]
+
+# --- inferred constants ---------------------------------------------------------------------------
+
+
+class Inferred:
+    """The type of the placeholder for an omitted constant."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "the extent of a tensor"
+
+
+# The only instance.
+INFERRED = Inferred()
+
+
+def inferable(signature: Signature, call: inspect.Signature) -> Mapping[str, tuple[str, int]]:
+    """The constants that can be inferred, each with the parameter and axis of its extent."""
+    keywords = (call.parameters[param.name] for param in signature.constants if param.type is int)
+    left_out = {
+        one.name
+        for one in keywords
+        if one.kind is one.KEYWORD_ONLY and one.default in (one.empty, INFERRED)
+    }
+    found: dict[str, tuple[str, int]] = {}
+    for param, axis, dim in signature.named_axes():
+        if isinstance(dim, str) and dim in left_out:
+            found.setdefault(dim, (param.name, axis))
+    return found
+
+
+def with_inferred(signature: Signature, call: inspect.Signature) -> inspect.Signature:
+    """The Python signature in which inferable constants have a default."""
+    known = inferable(signature, call)
+    return call.replace(
+        parameters=[
+            parameter.replace(default=INFERRED) if parameter.name in known else parameter
+            for parameter in call.parameters.values()
+        ]
+    )
+
+
+# --- launch terms ---------------------------------------------------------------------------------
+
+
+class LaunchEnvironment(Mapping[LaunchTerm, int]):
+    """A lazy mapping from launch terms, addresses excepted, to their values in one launch."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        scalars: Mapping[str, int | float],
+        grid: tuple[int, ...],
+        blocks: int,
+    ) -> None:
+        self.tensors = tensors
+        self.scalars = scalars
+        self.grid = grid
+        self.blocks = blocks
+
+    def __getitem__(self, term: LaunchTerm) -> int:
+        return int(_VALUES[type(term)](self, term))
+
+    def __iter__(self) -> Iterator[LaunchTerm]:
+        for name, tensor in self.tensors.items():
+            for axis in range(len(tensor.shape)):
+                yield Extent(name, axis)
+                yield Stride(name, axis)
+        yield from map(ScalarArgument, self.scalars)
+        yield Blocks()
+        yield from map(GridExtent, range(len(self.grid)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_VALUES: dict[type, Callable[[LaunchEnvironment, Any], int | float]] = {
+    Extent: lambda launch, term: launch.tensors[term.param].shape[term.axis],
+    Stride: lambda launch, term: launch.tensors[term.param].strides[term.axis],
+    TileCount: lambda launch, term: -(-launch.tensors[term.param].shape[term.axis] // term.tile),
+    ScalarArgument: lambda launch, term: launch.scalars[term.param],
+    Blocks: lambda launch, _: launch.blocks,
+    GridExtent: lambda launch, term: launch.grid[term.axis],
+}
+
+
+# --- bindings -------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -14,9 +14,8 @@ from typing import Any
 from tilewright.frontend.signature.signature import Signature, TensorParam
 from tilewright.frontend.signature.specialization import MAX_WHOLE_EXTENT
 from tilewright.ir.launch_terms import Extent, LaunchTerm
-from tilewright.jit.bind.binding import Binding, bind_arguments
+from tilewright.jit.bind.binding import Binding, bind_arguments, inferable
 from tilewright.jit.bind.grid import choose_grid
-from tilewright.jit.bind.inferred import inferable
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.order.access import Access, Mode, check_accesses
 

@@ -19,6 +19,7 @@ from tilewright.ir.arguments import Argument
 from tilewright.ir.function import EntryHints
 from tilewright.jit.loader import bytecode
 from tilewright.passes.report_form import ReportForm
+from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, Setting
 
 if TYPE_CHECKING:
     from tilewright.bytecode.encode import Encoded
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
     from tilewright.ir.check_sites import Site
     from tilewright.ir.function import Module
 
-__all__ = ["CompiledKernel", "LaunchFacts", "Options", "Request"]
+__all__ = [
+    "CompiledKernel",
+    "LaunchFacts",
+    "Options",
+    "Request",
+    "chosen_placement",
+    "force_checks",
+]
 
 
 @dataclass(frozen=True)
@@ -92,3 +100,18 @@ class CompiledKernel:
     def content(self) -> bytes:
         """The bytecode without source locations, which determines the cubin."""
         return bytecode.encode_in_oldest(self.module, locations=False).data
+
+
+# The placement of a context. A kernel with all checks is slower and no safer than one whose checks
+# were proved: tests compare both.
+_OVERRIDE: ContextFlag[Placement] = ContextFlag("tilewright_placement")
+
+
+def force_checks() -> Setting[None]:
+    """Keep every check in the kernels that are called inside the context."""
+    return Setting(None, (_OVERRIDE, Placement.ALL_IN_KERNEL), (INTERCEPTED, True))
+
+
+def chosen_placement() -> Placement:
+    """The placement of checks for a call in this context."""
+    return _OVERRIDE.get() or Placement.EARLIEST

@@ -34,7 +34,7 @@ from tilewright.frontend.signature.signature import (
     ScalarParam,
     Signature,
 )
-from tilewright.jit.bind.inferred import Inferred, inferable
+from tilewright.jit.bind.binding import Inferred, inferable
 from tilewright.jit.plans.plan import BoundLaunch
 from tilewright.jit.plans.tables import BoundedTable
 from tilewright.lang.builtin import Builtin

@@ -20,8 +20,7 @@ from tilewright.ir.launch_terms import (
     RecordAddress,
     ScalarArgument,
 )
-from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.environment import LaunchEnvironment
+from tilewright.jit.bind.binding import Binding, LaunchEnvironment
 from tilewright.jit.bind.scalars import Unfit, number_of
 from tilewright.jit.compile.compiled import LaunchFacts
 from tilewright.jit.compile.executable import Executable

@@ -26,7 +26,7 @@ from tilewright.frontend.signature.signature import (
     Signature,
 )
 from tilewright.given import shown
-from tilewright.jit.bind.inferred import inferable
+from tilewright.jit.bind.binding import inferable
 from tilewright.jit.loader import load_torch
 from tilewright.runtime.interop.imports import partition
 from tilewright.runtime.ops.operation import DeviceOp
