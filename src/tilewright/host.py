@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import Any, Protocol, SupportsFloat, SupportsIndex, cast
 
 from tilewright.dtypes import DType, f32, i32, limits
 from tilewright.errors import LaunchError
@@ -18,7 +18,7 @@ from tilewright.lang import functions, integers
 from tilewright.lang.philox import PRECISIONS
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.loading import load_creation
+from tilewright.runtime.loading import load_module
 from tilewright.runtime.memory import creation
 from tilewright.runtime.memory.creation import empty, from_numpy, meta
 from tilewright.runtime.memory.dtypes import check_roundable, memory_dtype
@@ -38,12 +38,41 @@ _MASK = (1 << 64) - 1
 _PLACES = ("seed", "offset")  # scalars of random numbers
 
 
+class _Creation(Protocol):
+    """The interface of `tilewright.kernels.elements.creation`: operations that write a tensor.
+
+    A line is a contiguous part of a tensor; `first` is the number of its first element in there.
+    """
+
+    def count_up(self, line: Tensor, first: int) -> DeviceOp[Any]:
+        """Store its number in each element."""
+
+    def even_steps(
+        self, line: Tensor, first: int, start: float, stop: float, number: int
+    ) -> DeviceOp[Any]:
+        """Store `number` numbers from `start` to `stop`, both included."""
+
+    def unit_matrix(self, matrix: Tensor) -> DeviceOp[Any]:
+        """Store ones on the diagonal, zeros elsewhere."""
+
+    def uniform_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
+        """Uniform in [0, 1); `first` and `seed` have 64 bits without a sign."""
+
+    def normal_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
+        """Normal with mean 0 and variance 1; `first` and `seed` have 64 bits without a sign."""
+
+
+def _kernels() -> _Creation:
+    """The kernels that make contents, a layer above this one."""
+    return cast("_Creation", load_module("tilewright.kernels.elements.creation"))
+
+
 def eye(
     rows: int, columns: int | None = None, dtype: type[DType] = f32, *, device: Place = None
 ) -> Tensor:
     """A matrix with ones on the diagonal and zeros elsewhere; square without `columns`."""
     shape = (rows, rows if columns is None else columns)
-    return _made(shape, dtype, device, load_creation().unit_matrix)
+    return _made(shape, dtype, device, _kernels().unit_matrix)
 
 
 def linspace(
@@ -66,7 +95,7 @@ def linspace(
     if not all(map(isfinite, ends)):
         raise LaunchError(f"tw.linspace goes from one finite number to another, not {ends}")
     number = _count(num)
-    fill = partial(load_creation().even_steps, start=ends[0], stop=ends[1], number=number)
+    fill = partial(_kernels().even_steps, start=ends[0], stop=ends[1], number=number)
     return _made_by_lines(number, kind, device, fill)
 
 
@@ -83,7 +112,7 @@ def randn(
     Element `n` in row-major order is a function of `seed` and `offset + n` alone: of the numbers
     that `tw.rand` gives there and half a sequence later, by the method of Box and Muller.
     """
-    return _random("tw.randn", load_creation().normal_numbers, shape, dtype, (seed, offset), device)
+    return _random("tw.randn", _kernels().normal_numbers, shape, dtype, (seed, offset), device)
 
 
 def _rand(
@@ -95,7 +124,7 @@ def _rand(
     device: Place = None,
 ) -> Tensor:
     """Floats spread evenly over [0, 1), the same on every device."""
-    return _random("tw.rand", load_creation().uniform_numbers, shape, dtype, (seed, offset), device)
+    return _random("tw.rand", _kernels().uniform_numbers, shape, dtype, (seed, offset), device)
 
 
 def _arange(
@@ -111,7 +140,7 @@ def _arange(
     kind, number = memory_dtype(dtype), _count(n)
     if kind.element.is_integer and number - 1 > limits(kind)[1]:
         raise LaunchError(f"tw.arange({number}) counts further than {kind.label} can")
-    return _made_by_lines(number, kind, device, load_creation().count_up)
+    return _made_by_lines(number, kind, device, _kernels().count_up)
 
 
 def _count(number: SupportsIndex) -> int:

@@ -17,6 +17,7 @@ from tilewright.backends.cuda.remarks import Remark
 from tilewright.backends.cuda.residency import blocks_at_once
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.cli.compile_files import compile_file
+from tilewright.cli.estimates import Estimate, estimate_share
 from tilewright.cli.explain import specialization_text
 from tilewright.cli.loading import SEPARATOR, load_kernel
 from tilewright.cli.options import json_option, kernel_options, specialization_for
@@ -25,7 +26,6 @@ from tilewright.cli.tile_ir_files import write_bytes
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.ir.text import module_text
 from tilewright.jit.compile.compiled import CompiledKernel
-from tilewright.jit.compile.estimates import Estimate, estimate_share
 from tilewright.jit.compile.fitting import TOLERATED
 from tilewright.kernel import Kernel
 from tilewright.runtime.loading import load_module

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.memory.tensor import Tensor
     from tilewright.runtime.ops.operation import DeviceOp
 
-__all__ = ["Copying", "Creation", "LazyModule", "load_copying", "load_creation", "load_module"]
+__all__ = ["Copying", "LazyModule", "load_copying", "load_module"]
 
 
 def load_module(name: str) -> Any:
@@ -51,30 +51,6 @@ def _is_half_loaded(module: Any) -> bool:
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
-class Creation(Protocol):
-    """The interface of `tilewright.kernels.elements.creation`: operations that write a tensor.
-
-    A line is a contiguous part of a tensor; `first` is the number of its first element in there.
-    """
-
-    def count_up(self, line: Tensor, first: int) -> DeviceOp[Any]:
-        """Store its number in each element."""
-
-    def even_steps(
-        self, line: Tensor, first: int, start: float, stop: float, number: int
-    ) -> DeviceOp[Any]:
-        """Store `number` numbers from `start` to `stop`, both included."""
-
-    def unit_matrix(self, matrix: Tensor) -> DeviceOp[Any]:
-        """Store ones on the diagonal, zeros elsewhere."""
-
-    def uniform_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
-        """Uniform in [0, 1); `first` and `seed` have 64 bits without a sign."""
-
-    def normal_numbers(self, line: Tensor, first: int, seed: int) -> DeviceOp[Any]:
-        """Normal with mean 0 and variance 1; `first` and `seed` have 64 bits without a sign."""
-
-
 class Copying(Protocol):
     """The interface of `tilewright.kernels.elements.copying`, for tensors of rank 1 to 6."""
 
@@ -83,11 +59,6 @@ class Copying(Protocol):
 
     def repeat(self, dst: Tensor, value: int) -> DeviceOp[Any]:
         """Store an integer in each element of a tensor of unsigned integers."""
-
-
-def load_creation() -> Creation:
-    """The kernels that make contents."""
-    return cast("Creation", load_module("tilewright.kernels.elements.creation"))
 
 
 def load_copying() -> Copying:

@@ -17,19 +17,19 @@ from tilewright.deep_calls import MOST_CALLS, with_room
 from tilewright.diagnostics import Problem, compile_error
 from tilewright.errors import CompileError
 from tilewright.frontend.kernel import lower_kernel
+from tilewright.frontend.signature.coverage import whole_outputs
 from tilewright.frontend.signature.specialization import (
     Specialization,
     arguments_of,
     describe,
     record_argument,
 )
+from tilewright.frontend.signature.untied_extents import untied_extents
 from tilewright.ir.function import EntryHints, Function
 from tilewright.ir.ops.internal import BoundsCheck, DivisorCheck
 from tilewright.ir.ops.reduction import MmaF, MmaI
 from tilewright.ir.rewrite import has_any, is_loop
 from tilewright.ir.verify.verifier import verify
-from tilewright.jit.bind.coverage import whole_outputs
-from tilewright.jit.bind.untied_extents import untied_extents
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.lang.hints import starts_kernels_early
 from tilewright.passes.choose_hints import choose_hints
@@ -86,7 +86,9 @@ def _compiled(request: Request) -> CompiledKernel:
         sites=lowered.sites,
         written_whole=whole_outputs(function, signature, specialization),
         padded=padded_reductions(function, settled.flow),
-        untied=untied_extents(function, request, settled.launch_checks),
+        untied=untied_extents(
+            function, request.source, signature, specialization, settled.launch_checks
+        ),
         waits_for_grids=waits_for_grids(lowered.module),
         hints=EntryHints.held_by(hoisted.hints),
         pressure=register_pressure(hoisted),

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from tilewright.analysis.operations import Wrapped
 from tilewright.analysis.terms import Known, Linear
 from tilewright.check.launch import LaunchCheck, Precondition
-from tilewright.frontend.signature.signature import RefParam, TensorParam
+from tilewright.frontend.signature.signature import RefParam, Signature, TensorParam
+from tilewright.frontend.signature.specialization import Specialization
+from tilewright.frontend.source.capture import SourceFunction
 from tilewright.ir.attributes import Predicate, Signedness
 from tilewright.ir.function import Function
 from tilewright.ir.launch_terms import Extent, LaunchTerm, TileCount
@@ -27,7 +29,6 @@ from tilewright.ir.ops.families import Conversion
 from tilewright.ir.ops.internal import BlockIndex, BoundsCheck, LaunchValue, ReadAs, Walk
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Reshape
 from tilewright.ir.rewrite import definitions
-from tilewright.jit.compile.compiled import Request
 
 __all__ = ["untied_extents"]
 
@@ -56,10 +57,14 @@ _Meetings = dict[str, dict[int, tuple[Axis, _ExtentRead]]]
 
 
 def untied_extents(
-    function: Function, request: Request, checks: tuple[LaunchCheck, ...]
+    function: Function,
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    checks: tuple[LaunchCheck, ...],
 ) -> tuple[tuple[str, str], ...]:
     """The parameters with an untied axis, each with an annotation or requirement that ties it."""
-    finder = _Finder(function, request)
+    finder = _Finder(function, source, signature, specialization)
     tied = set(finder.required(checks))
     tied |= set(finder.tied_by_grid(tied))
     outputs: _Meetings = {}
@@ -81,13 +86,19 @@ def untied_extents(
 class _Finder:
     """Finds values that index an axis of an output, and reads of inputs by the same values."""
 
-    def __init__(self, function: Function, request: Request) -> None:
+    def __init__(
+        self,
+        function: Function,
+        source: SourceFunction,
+        signature: Signature,
+        specialization: Specialization,
+    ) -> None:
         self._ops = tuple(function.walk())
         self._defined = definitions(function)
-        self._signature = signature = request.signature
-        self._source = request.source
+        self._signature = signature
+        self._source = source
         names = (param.name for param in signature.tensors)
-        self._specs = dict(zip(names, request.specialization.tensors, strict=True))
+        self._specs = dict(zip(names, specialization.tensors, strict=True))
 
     def extent(self, at: Axis) -> int | str | None:
         """The declared extent of an output's axis."""
