@@ -12,7 +12,7 @@ from math import isinf
 from operator import index
 from typing import Any
 
-__all__ = ["as_int", "as_ints", "narrowed", "plain_number", "shown"]
+__all__ = ["as_int", "as_ints", "int_or", "narrowed", "plain_number", "shown"]
 
 _LONGEST = 80  # characters of an object in a message
 
@@ -37,6 +37,14 @@ def as_ints(values: Any) -> tuple[int, ...]:
         raise
     except Exception as error:  # raised by the object's own `__iter__`
         raise TypeError(f"an object of type {type(values).__name__} has no items") from error
+
+
+def int_or(value: Any, otherwise: int) -> int:
+    """The value of an integer object that is no truth value; another number for other objects."""
+    try:
+        return otherwise if isinstance(value, bool) else as_int(value)
+    except TypeError:
+        return otherwise
 
 
 def plain_number(value: Any) -> Any:

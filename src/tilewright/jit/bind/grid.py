@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.given import as_ints, shown
+from tilewright.given import int_or, shown
 from tilewright.ir.function import EntryHints
 from tilewright.jit.bind.binding import Binding
 from tilewright.runtime.memory.partition import HostPartition
@@ -27,14 +27,11 @@ Extents = tuple[int, ...]
 
 def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
     """Check the extents of `k.grid(…)`: at least one extent, none negative."""
-    given = ", ".join(map(shown, extents))
     if not extents:
         raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
-    try:
-        checked = as_ints(extents)
-    except TypeError:
-        checked = (-1,)
-    if any(extent < 0 for extent in checked) or any(isinstance(e, bool) for e in extents):
+    checked = tuple(int_or(extent, -1) for extent in extents)
+    if min(checked) < 0:
+        given = ", ".join(map(shown, extents))
         raise LaunchError(f"{kernel}.grid({given}): numbers of blocks are integers, not negative")
     return checked
 

@@ -68,27 +68,6 @@ class Device:
         "streams", "target", "unseen", "usual_pool",
     )  # fmt: skip
 
-    adopted: dict[int, Stream]  # streams of other libraries, by the driver's number
-    backend: Backend
-    busy: str | None  # the label of the current critical section
-    current: ContextFlag[Stream]  # the stream chosen by the context
-    default: Stream | None  # the current stream outside such contexts; None before its first use
-    deferred: DeferredQueue
-    forked: bool
-    kind: str
-    lock: threading.RLock
-    name: str
-    ordinal: int
-    storages: dict[int, ref[Storage]]  # those with bytes, by the ids of their allocations
-    recorded: list[Storage]  # storages in graphs of other libraries, never freed
-    stream_owners: dict[Stream, Any]
-    streams: list[Stream]
-    target: str
-    unseen: set[Outcome]
-    usual_pool: Pool | None  # the pool outside of `with tw.pool(…)`; None before its first use
-    _policy: SchedulingPolicy | None
-    pools: ContextFlag[Pool]  # chosen by a context
-
     def __new__(cls, name: str = "cpu") -> Self:
         """Find the device, opening it on first use."""
         if not isinstance(name, str):
@@ -111,22 +90,22 @@ class Device:
         self.backend = backend
         self.kind, self.ordinal = kind, ordinal
         self.name = kind if (kind, ordinal) == ("cpu", 0) else f"{kind}:{ordinal}"
-        self.target = self.backend.target
+        self.target: str = self.backend.target
         self.lock = threading.RLock()
         self.deferred = DeferredQueue()
-        self.busy = None
-        self.streams = []
-        self.adopted = {}
-        self.recorded = []
-        self.stream_owners = {}
-        self.unseen = set()
+        self.busy: str | None = None  # the label of the current critical section
         self.forked = False
-        self.default = None
-        self._policy = None
-        self.usual_pool = None
-        self.pools = ContextFlag(f"pool of {self.name}")
-        self.storages = {}
-        self.current = ContextFlag(f"stream of {self.name}")
+        self.unseen: set[Outcome] = set()
+        self.storages: dict[int, ref[Storage]] = {}  # those with bytes, by ids of allocations
+        self.recorded: list[Storage] = []  # storages in graphs of other libraries, never freed
+        self.streams: list[Stream] = []
+        self.adopted: dict[int, Stream] = {}  # those of other libraries, by the driver's number
+        self.stream_owners: dict[Stream, Any] = {}
+        self.current: ContextFlag[Stream] = ContextFlag(f"stream of {self.name}")
+        self.default: Stream | None = None  # outside such contexts; None before its first use
+        self._policy: SchedulingPolicy | None = None
+        self.pools: ContextFlag[Pool] = ContextFlag(f"pool of {self.name}")
+        self.usual_pool: Pool | None = None  # outside such contexts; None before its first use
 
     @property
     def policy(self) -> SchedulingPolicy:

@@ -16,7 +16,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
-from tilewright.given import as_int, shown
+from tilewright.given import int_or, shown
 from tilewright.runtime.devices.backend import Hold, Queue, Stamp
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.memory.free_list import FreeList
@@ -329,10 +329,7 @@ class RoundRobin:
     """Several streams of a device in turn."""
 
     def __init__(self, device: Device, streams: int = 4) -> None:
-        try:
-            number = as_int(streams)
-        except TypeError:
-            number = 0
+        number = int_or(streams, 0)
         if number < 1:
             raise LaunchError(f"a policy needs a stream at least, not {shown(streams)}")
         if number > _MOST_STREAMS:

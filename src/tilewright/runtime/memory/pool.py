@@ -11,7 +11,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import LaunchError, OutOfMemoryError
-from tilewright.given import as_int, shown
+from tilewright.given import int_or, shown
 from tilewright.runtime.devices.backend import BackendPool, PoolStatistics
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.stream import Stream, check_device
@@ -134,10 +134,7 @@ def in_units(nbytes: int) -> str:
 
 def _number_of_bytes(name: str, given: Any) -> int | None:
     """A number of bytes, or none."""
-    try:
-        number = None if given is None else as_int(given)
-    except TypeError:
-        number = -1
+    number = None if given is None else int_or(given, -1)
     if number is not None and number < 0:
         raise LaunchError(f"{name}={shown(given)}: it is a number of bytes")
     return number

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import DType, i32, i64
 from tilewright.errors import LaunchError
-from tilewright.given import as_int, as_ints, shown
+from tilewright.given import as_ints, int_or, shown
 from tilewright.runtime.memory.layout import MAX_EXTENT
 
 if TYPE_CHECKING:
@@ -186,10 +186,7 @@ def check_truth(prefix: Any) -> bool:
 
 def check_positive(what: str, value: Any) -> int:
     """A positive integer that is no truth value."""
-    try:
-        checked = as_int(value)
-    except TypeError:
-        checked = 0
-    if checked <= 0 or isinstance(value, bool):
+    checked = int_or(value, 0)
+    if checked <= 0:
         raise LaunchError(f"{what} must be a positive integer, not {shown(value)}")
     return checked

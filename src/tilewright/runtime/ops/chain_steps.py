@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from tilewright.errors import LaunchError
-from tilewright.given import as_int, shown
+from tilewright.given import int_or, shown
 
 __all__ = ["Given", "How", "Item", "Step", "check_count", "make_step"]
 
@@ -84,10 +84,7 @@ def check_count(name: str, count: Any, known: int | None) -> int:
         if known is None:
             raise LaunchError(f"{name} does not say how many results it has: unzip(2), say")
         return known
-    try:
-        number = -1 if isinstance(count, bool) else as_int(count)
-    except TypeError:
-        number = -1
+    number = int_or(count, -1)
     if not 0 <= number <= _MOST_RESULTS:
         raise LaunchError(
             f"unzip({shown(count)}): it is the number of results, {_MOST_RESULTS} at most"
