@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 __all__ = ["Schema", "TextContext", "Unreadable", "Unwritable"]
 
@@ -27,6 +27,9 @@ MOST_DEEP = 200  # nesting of objects; visitors of decoded objects recurse
 MOST_BITS = 1024  # of an integer
 
 Wanted = TypeVar("Wanted")
+# The forms of a declared type's values: by the type of the JSON data, the function that reads it.
+# A union has the forms of its parts, which differ in that type.
+Form: TypeAlias = "dict[type, Callable[[Any, _Reader], Any]]"
 
 
 class Unreadable(Exception):
@@ -80,11 +83,11 @@ class Schema:
     def write(self, value: object, context: TextContext = _NOTHING) -> bytes:
         """Encode an object; raises `Unwritable`, also for a text beyond the limits of reading."""
         writer = _Writer(self, context)
-        writer.row(value)
-        data = f"[{','.join(writer.rows)}]".encode()
         try:
+            writer.row(value)
+            data = f"[{','.join(writer.rows)}]".encode()
             self.read(data, type(value), context)
-        except Unreadable as error:
+        except (RecursionError, Unreadable) as error:
             raise Unwritable(str(error)) from error
         return data
 
@@ -106,50 +109,54 @@ class Schema:
             raise Unreadable(f"this is a {type(found).__name__}, not a {wanted.__name__}")
         return found
 
-    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, _Form], ...]:
+    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, Form], ...]:
         hints = get_type_hints(cls, localns=known)
         declared = fields(cast("Any", cls))
         return tuple((field.name, self._form(hints[field.name])) for field in declared)
 
-    def _form(self, declared: Any) -> _Form:
-        """The form of a declared type."""
+    def _form(self, declared: Any) -> Form:
+        """The forms of a declared type, which may be a union."""
+        is_union = get_origin(declared) in (Union, UnionType)
+        parts = get_args(declared) if is_union else (declared,)
+        listed = tuple(part for part in parts if self._is_listed(part))
+        found: Form = {int: _reference(listed)} if listed else {}
+        for part in parts:
+            if part not in listed:
+                data, read = self._form_of_one(part)
+                if data in found:
+                    raise TypeError(f"two parts of {declared} are written as {data.__name__}")
+                found[data] = read
+        return found
+
+    def _is_listed(self, declared: Any) -> bool:
+        is_class = isinstance(declared, type) and get_origin(declared) is None
+        return is_class and any(issubclass(cls, declared) for cls in self.classes.values())
+
+    def _form_of_one(self, declared: Any) -> tuple[type, Callable[[Any, _Reader], Any]]:
         origin, parts = get_origin(declared), get_args(declared)
-        if origin in (Union, UnionType):
-            return self._union(parts)
         if origin is frozenset or (origin is tuple and parts[1:] == (Ellipsis,)):
-            return _many(origin, self._form(parts[0]))
+            return list, _many(origin, self._form(parts[0]))
         if origin is tuple:
-            return _row(tuple(map(self._form, parts)))
+            return list, _row(tuple(map(self._form, parts)))
         if isinstance(origin, type) and issubclass(origin, Mapping):
-            return _map(_row(tuple(map(self._form, parts))))
-        if not isinstance(declared, type):
-            raise TypeError(f"{declared!r} has no form")
+            return list, _map(_row(tuple(map(self._form, parts))))
         if declared in _PLAIN:
             return _PLAIN[declared]
-        if issubclass(declared, Enum):
-            return _member(declared)
         if declared is self.outside:
-            return _OUTSIDE
-        if not any(issubclass(cls, declared) for cls in self.classes.values()):
-            raise TypeError(f"no class that is listed is a {declared.__name__}")
-        return _reference((declared,))
-
-    def _union(self, parts: tuple[Any, ...]) -> _Form:
-        forms = [self._form(part) for part in parts if part is not NoneType]
-        if all(form.classes for form in forms):  # the row names the class
-            forms = [_reference(tuple(cls for form in forms for cls in form.classes))]
-        form = forms[0] if len(forms) == 1 else _choice(forms)
-        return _optional(form) if NoneType in parts else form
+            return int, lambda data, reader: reader.context.object(data)
+        if isinstance(declared, type) and issubclass(declared, Enum):
+            return str, _member(declared)
+        raise TypeError(f"no class that is listed is a {getattr(declared, '__name__', declared)}")
 
 
 class _Writer:
     def __init__(self, schema: Schema, context: TextContext) -> None:
         self.rows: list[str] = []
-        self.context = context
+        self._context = context
+        self._outside = schema.outside
         self._forms = schema.forms
         self._known: dict[int, int] = {}  # by identity; the root keeps all objects alive
         self._same: dict[str, int] = {}
-        self._depth = 0
 
     def row(self, value: object) -> int:
         """The row of an object, written if it is new."""
@@ -157,17 +164,33 @@ class _Writer:
         if known is not None:
             return known
         forms = self._forms.get(type(value))
-        if forms is None or self._depth == MOST_DEEP:
-            raise Unwritable(f"{type(value).__name__} at depth {self._depth}")
-        self._depth += 1
-        row = [type(value).__name__, *(form.write(getattr(value, n), self) for n, form in forms)]
-        self._depth -= 1
+        if forms is None:
+            raise Unwritable(f"{type(value).__name__} is not listed")
+        row = [type(value).__name__, *(self._data(getattr(value, name)) for name, _ in forms)]
         text = json.dumps(row, separators=(",", ":"))
         number = self._same.setdefault(text, len(self.rows))
         if number == len(self.rows):
             self.rows.append(text)
         self._known[id(value)] = number
         return number
+
+    def _data(self, value: Any) -> Any:
+        """A value as JSON data; reading the text holds it to the declared type."""
+        if type(value) in (int, bool, str, NoneType):
+            return value
+        if type(value) is float:
+            return value.hex()
+        if isinstance(value, Enum):
+            return value.name
+        if isinstance(value, tuple):
+            return [self._data(one) for one in value]
+        if isinstance(value, frozenset):
+            return sorted(self._data(one) for one in value)
+        if isinstance(value, Mapping):
+            return [self._data(pair) for pair in value.items()]
+        if isinstance(value, self._outside):
+            return self._context.number(value)
+        return self.row(value)
 
 
 class _Reader:
@@ -189,7 +212,7 @@ class _Reader:
         if len(row) != 1 + len(forms):
             raise Unreadable(f"a {cls.__name__} has {len(forms)} fields, not {len(row) - 1}")
         self._deepest = 0
-        values = [form.read(data, self) for data, (_, form) in zip(row[1:], forms, strict=True)]
+        values = [_read(form, data, self) for data, (_, form) in zip(row[1:], forms, strict=True)]
         if self._deepest == MOST_DEEP:
             raise Unreadable("too many objects are inside one another")
         try:
@@ -220,150 +243,88 @@ def _refuse(text: str) -> Any:
 # --- forms ----------------------------------------------------------------------------------------
 
 
-class _Form(NamedTuple):
-    """The encoding of a declared type's values as JSON data; `read` refuses data of other forms."""
-
-    write: Callable[[Any, _Writer], Any]
-    read: Callable[[Any, _Reader], Any]
-    classes: tuple[type, ...] = ()  # of objects with rows of their own
-
-
-def _plain(cls: type) -> _Form:
-    """A value that is JSON data itself, of exactly this class."""
-
-    def write(value: Any, _: _Writer) -> Any:
-        if type(value) is not cls:
-            raise Unwritable(f"{value!r} is no {cls.__name__}")
-        return value
-
-    def read(data: Any, _: _Reader) -> Any:
-        if type(data) is not cls:
-            raise Unreadable(f"a {type(data).__name__} stands for a {cls.__name__}")
-        if isinstance(data, int) and data.bit_length() > MOST_BITS:
-            raise Unreadable("a number is too large")
-        return data
-
-    return _Form(write, read)
+def _read(form: Form, data: Any, reader: _Reader) -> Any:
+    """The value of some data, in the form that data of its type has."""
+    read = form.get(type(data))
+    if read is None:
+        wanted = " or ".join(kind.__name__ for kind in form)
+        raise Unreadable(f"a {type(data).__name__} stands for a {wanted}")
+    return read(data, reader)
 
 
-def _read_float(data: Any, _: _Reader) -> float:
+def _same(data: Any, _: _Reader) -> Any:
+    return data
+
+
+def _read_int(data: int, _: _Reader) -> int:
+    if data.bit_length() > MOST_BITS:
+        raise Unreadable("a number is too large")
+    return data
+
+
+def _read_float(data: str, _: _Reader) -> float:
     try:
         return float.fromhex(data)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         raise Unreadable(f"{data!r:.40} is no number") from error
 
 
-def _member(cls: type[Enum]) -> _Form:
+_PLAIN: dict[Any, tuple[type, Callable[[Any, _Reader], Any]]] = {
+    int: (int, _read_int),
+    bool: (bool, _same),
+    str: (str, _same),
+    NoneType: (NoneType, _same),
+    float: (str, _read_float),  # by its bits
+}
+
+
+def _member(cls: type[Enum]) -> Callable[[str, _Reader], Enum]:
     """A member of an enumeration, by its name."""
 
-    def write(value: Any, _: _Writer) -> str:
-        if type(value) is not cls:
-            raise Unwritable(f"{value!r} is no {cls.__name__}")
-        return str(value.name)
-
-    def read(data: Any, _: _Reader) -> Enum:
-        found = cls.__members__.get(data) if isinstance(data, str) else None
+    def read(data: str, _: _Reader) -> Enum:
+        found = cls.__members__.get(data)
         if found is None:
             raise Unreadable(f"{cls.__name__} has no member of that name")
         return found
 
-    return _Form(write, read)
+    return read
 
 
-def _reference(classes: tuple[type, ...]) -> _Form:
+def _reference(classes: tuple[type, ...]) -> Callable[[int, _Reader], Any]:
     """An object with a row of its own, by its number."""
 
-    def write(value: Any, writer: _Writer) -> int:
-        if not isinstance(value, classes):
-            raise Unwritable(f"{type(value).__name__} has no place here")
-        return writer.row(value)
-
-    def read(data: Any, reader: _Reader) -> Any:
-        found = reader.object(_INT.read(data, reader))
+    def read(data: int, reader: _Reader) -> Any:
+        found = reader.object(data)
         if not isinstance(found, classes):
             raise Unreadable(f"a {type(found).__name__} has no place here")
         return found
 
-    return _Form(write, read, classes)
+    return read
 
 
-def _many(cls: type, item: _Form) -> _Form:
+def _many(cls: type, item: Form) -> Callable[[list[Any], _Reader], Any]:
     """A tuple or a frozenset of any length, of one form."""
-
-    def write(value: Any, writer: _Writer) -> list[Any]:
-        found = [item.write(one, writer) for one in value]
-        return found if cls is tuple else sorted(found)
-
-    return _Form(write, lambda data, reader: cls([item.read(one, reader) for one in _list(data)]))
+    return lambda data, reader: cls([_read(item, one, reader) for one in data])
 
 
-def _row(items: tuple[_Form, ...]) -> _Form:
+def _row(items: tuple[Form, ...]) -> Callable[[list[Any], _Reader], tuple[Any, ...]]:
     """A tuple of fixed length, with a form for each item."""
 
-    def write(value: Any, writer: _Writer) -> list[Any]:
-        return [item.write(one, writer) for item, one in zip(items, value, strict=True)]
-
-    def read(data: Any, reader: _Reader) -> tuple[Any, ...]:
-        if len(_list(data)) != len(items):
+    def read(data: list[Any], reader: _Reader) -> tuple[Any, ...]:
+        if len(data) != len(items):
             raise Unreadable(f"there are {len(data)} values for {len(items)}")
-        return tuple(item.read(one, reader) for item, one in zip(items, data, strict=True))
+        return tuple(_read(item, one, reader) for item, one in zip(items, data, strict=True))
 
-    return _Form(write, read)
+    return read
 
 
-def _map(pair: _Form) -> _Form:
+def _map(pair: Callable[[list[Any], _Reader], Any]) -> Callable[[list[Any], _Reader], Any]:
     """A mapping, in its order."""
 
-    def read(data: Any, reader: _Reader) -> dict[Any, Any]:
-        found = dict(pair.read(one, reader) for one in _list(data))
+    def read(data: list[Any], reader: _Reader) -> dict[Any, Any]:
+        found = dict(_read({list: pair}, one, reader) for one in data)
         if len(found) != len(data):
             raise Unreadable("a key is there twice")
         return found
 
-    return _Form(lambda value, writer: [pair.write(one, writer) for one in value.items()], read)
-
-
-def _optional(form: _Form) -> _Form:
-    """A value, or None."""
-    return _Form(
-        lambda value, writer: None if value is None else form.write(value, writer),
-        lambda data, reader: None if data is None else form.read(data, reader),
-    )
-
-
-def _choice(forms: list[_Form]) -> _Form:
-    """A union: the number of the form, and a value of that form."""
-
-    def write(value: Any, writer: _Writer) -> list[Any]:
-        for number, form in enumerate(forms):
-            try:
-                return [number, form.write(value, writer)]
-            except Unwritable:
-                continue
-        raise Unwritable(f"{type(value).__name__} has no place here")
-
-    def read(data: Any, reader: _Reader) -> Any:
-        if len(_list(data)) != 2 or type(data[0]) is not int or not 0 <= data[0] < len(forms):
-            raise Unreadable("this is none of several forms")
-        return forms[data[0]].read(data[1], reader)
-
-    return _Form(write, read)
-
-
-def _list(data: Any) -> list[Any]:
-    if not isinstance(data, list):
-        raise Unreadable(f"a {type(data).__name__} stands for a list")
-    return data
-
-
-_INT = _plain(int)
-_OUTSIDE = _Form(
-    lambda value, writer: writer.context.number(value),
-    lambda data, reader: reader.context.object(_INT.read(data, reader)),
-)
-_PLAIN: dict[type, _Form] = {
-    int: _INT,
-    bool: _plain(bool),
-    str: _plain(str),
-    float: _Form(lambda value, _: float(value).hex(), _read_float),  # by its bits
-}
+    return read
