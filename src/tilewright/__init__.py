@@ -174,10 +174,10 @@ from tilewright.runtime.interop.imports import from_dlpack, partition
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.pool import Pool, pool
 from tilewright.runtime.memory.tensor import Tensor, move
+from tilewright.runtime.ops.chain import value
+from tilewright.runtime.ops.chain import zip_operations as zip
 from tilewright.runtime.ops.copies import copy, fill
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.zip import value
-from tilewright.runtime.ops.zip import zip_operations as zip
 from tilewright.version import VERSION
 
 __version__ = VERSION

@@ -24,8 +24,8 @@ from tilewright.runtime.memory.creation import empty, from_numpy, meta
 from tilewright.runtime.memory.dtypes import check_roundable, memory_dtype
 from tilewright.runtime.memory.layout import Layout, check_shape
 from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.chain import zip_operations
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.zip import zip_operations
 
 __all__ = ["empty", "eye", "from_numpy", "linspace", "meta", "randn"]
 

@@ -37,7 +37,7 @@ from tilewright import (
     u32,
 )
 from tilewright.dims import B, M, N
-from tilewright.runtime.memory.tilings import find_tiling
+from tilewright.runtime.memory.partition import find_tiling
 
 
 class I(tw.AnyDType):  # noqa: E742 the dtype of indices

@@ -10,12 +10,12 @@ from tilewright.runtime.memory.creation import empty, fill_by, from_numpy, full,
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.memory.tensor import Tensor, move
+from tilewright.runtime.ops.chain import value, zip_operations
 from tilewright.runtime.ops.copies import copy, fill
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.lifecycle import State
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.work import DeviceWork
-from tilewright.runtime.ops.zip import value, zip_operations
 from tilewright.runtime.order.access import Access, Mode
 
 __all__ = [

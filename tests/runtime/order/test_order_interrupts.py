@@ -26,7 +26,7 @@ import tilewright as tw
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.context import ContextFlag, Setting
 from tilewright.runtime.devices.process import ForkedLock
-from tilewright.runtime.ops.zip import zip_operations
+from tilewright.runtime.ops.chain import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
 SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))

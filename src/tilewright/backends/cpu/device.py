@@ -24,7 +24,7 @@ from tilewright.runtime.devices.function import Memory as Reachable
 from tilewright.runtime.devices.process import usable_cores
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.order.failure import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CpuBackend", "CpuFunction", "RunnableKernel", "missing", "open_device"]
 

@@ -16,7 +16,7 @@ from tilewright.backends.cuda.pool import CudaPool
 from tilewright.backends.cuda.staging import Staging
 from tilewright.backends.cuda.stream import AdoptedQueue, CudaAllocation, CudaQueue
 from tilewright.runtime.devices.backend import Bytes, Recipe
-from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.order.failure import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["CudaBackend", "missing", "open_device"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import PoolStatistics
-from tilewright.runtime.order.failure_records import RECORD_WORDS, FailureRecord, RecordPool, Slot
+from tilewright.runtime.order.failure import RECORD_WORDS, FailureRecord, RecordPool, Slot
 
 __all__ = ["MetaBackend", "MetaPool", "missing", "open_device"]
 

@@ -62,7 +62,7 @@ def sample_specialization(
     given = dict(chosen or {})
     constants = _constants(signature, given)
     return Specialization(
-        tensors=tuple(_tensor(signature, param, given, constants) for param in signature.tensors),
+        tensors=tuple(_tensor(param, given, constants) for param in signature.tensors),
         constants=tuple(sorted(constants.items())),
         scalars=tuple(_dtype(param.dtype, given) for param in signature.scalars),
         target=target,
@@ -125,7 +125,7 @@ def _customary(axis: int, rank: int) -> int:
 
 
 def _tensor(
-    signature: Signature, param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
+    param: TensorParam, given: Mapping[str, Any], constants: Mapping[str, Any]
 ) -> TensorSpecialization:
     fixed = _numbers(param.extents, constants)
     extents = [divisor(extent) if extent else LARGEST_DIVISOR for extent in fixed]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import KernelAssertionError, KernelFailure, OutOfBoundsError
 from tilewright.ir.check_sites import AssertSite, CheckSite, Site
-from tilewright.runtime.order.failure_records import FailureRecord
+from tilewright.runtime.order.failure import FailureRecord
 
 __all__ = ["FailureReader"]
 

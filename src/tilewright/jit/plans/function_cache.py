@@ -27,14 +27,13 @@ from tilewright.runtime.memory.layout import Place
 from tilewright.runtime.memory.layout_templates import TensorTemplate, find_tensor_template
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.tensor import Tensor, make_use, tensor_of
-from tilewright.runtime.ops.chain import Chain
+from tilewright.runtime.ops.chain import Chain, Zip
 from tilewright.runtime.ops.chain_steps import Given, How, Step
 from tilewright.runtime.ops.copies import FillWork
 from tilewright.runtime.ops.launch import LaunchOp
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.sequence import SequenceWork
 from tilewright.runtime.ops.work import LaunchWork, NodeWork
-from tilewright.runtime.ops.zip import Zip
 from tilewright.runtime.order.timeline import Use
 from tilewright.runtime.text_functions import define
 

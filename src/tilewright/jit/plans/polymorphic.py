@@ -22,9 +22,8 @@ from tilewright.jit.bind.grid import choose_grid, common_grid
 from tilewright.jit.bind.launch import rules_for_extents
 from tilewright.jit.plans.plan import Number, Plan
 from tilewright.runtime.memory.layout_templates import TensorSpec
-from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition, Tiling
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.memory.tilings import Tiling
 from tilewright.runtime.text_functions import define
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.loading import load_module
-from tilewright.runtime.order.failure_records import Allocation, FailureRecord
+from tilewright.runtime.order.failure import Allocation, FailureRecord
 
 __all__ = [
     "ALIGNMENT",

@@ -29,7 +29,6 @@ __all__ = [
     "ContextValue",
     "Exit",
     "Setting",
-    "intercepted",
     "is_watching",
     "race_check",
     "require_watchable",
@@ -149,11 +148,6 @@ class Setting(ContextDecorator, Generic[G]):
 
 # Whether a launch has to check the contexts around it. It may stay set longer than needed.
 INTERCEPTED: ContextFlag[bool] = ContextFlag("intercepted")
-
-
-def intercepted() -> Setting[None]:
-    """Inside, launches skip their cached paths."""
-    return Setting(None, (INTERCEPTED, True))
 
 
 # --- race checks ----------------------------------------------------------------------------------

@@ -35,8 +35,7 @@ from tilewright.runtime.devices.stream import (
 from tilewright.runtime.memory.pool import Pool
 from tilewright.runtime.order.critical import check_idle
 from tilewright.runtime.order.deferred import DeferredQueue
-from tilewright.runtime.order.failure import Outcome, report_unseen
-from tilewright.runtime.order.failure_records import FailureRecord
+from tilewright.runtime.order.failure import FailureRecord, Outcome, report_unseen
 
 if TYPE_CHECKING:
     from tilewright.runtime.memory.storage import Storage
@@ -167,16 +166,14 @@ class Device:
                 " on it cannot be ordered: use a stream of its own there"
             )
         found = self.adopted.get(number)
-        return self._adopted(number) if found is None else found
-
-    def _adopted(self, number: int) -> Stream:
-        with self.lock:
-            known = (one for one in self.streams if one.queue.number == number)
-            found = next(known, None)
-            if found is None:
-                queue = self.backend.adopt_queue(number)
-                found = Stream(self, f"another library's stream {number:#x}", queue)
-            self.adopted[number] = found
+        if found is None:
+            with self.lock:
+                known = (one for one in self.streams if one.queue.number == number)
+                found = next(known, None)
+                if found is None:
+                    queue = self.backend.adopt_queue(number)
+                    found = Stream(self, f"another library's stream {number:#x}", queue)
+                self.adopted[number] = found
         return found
 
     def using(self, chosen: Stream) -> Setting[Stream]:
@@ -193,10 +190,6 @@ class Device:
             with self.lock:
                 self.usual_pool = self.usual_pool or Pool(self)
         return self.usual_pool
-
-    def allocating_from(self, chosen: Pool) -> Setting[Pool]:
-        """Make new tensors of this device in a pool."""
-        return Setting(chosen, (self.pools, chosen))
 
     def new_record(self) -> FailureRecord:
         """A failure record for one operation."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.access import Handle
-from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.failure import Allocation
 
 __all__ = ["Filled", "KernelFunction", "KernelLimits", "LaunchShape", "Memory", "ReadyCall"]
 

@@ -168,10 +168,6 @@ class Stream(OnlyOne):
         except IndexError:
             return None
 
-    def is_at_rest(self) -> bool:
-        """Whether all work has completed and been settled, and no failure is left to raise."""
-        return self.has_ended() and not self.has_loose_ends and not self.failed
-
     def has_ended(self) -> bool:
         """Whether all operations submitted here have completed."""
         return self.issued == self.queue.completed()
@@ -282,7 +278,8 @@ def find_unused(streams: list[Stream]) -> Stream | None:
     for number in range(len(streams)):  # `enumerate` would hold a reference
         found = streams[number]
         known = _ALONE + referrers.get(id(found), 0)
-        if getrefcount(found) == known and found.is_at_rest():
+        is_at_rest = found.has_ended() and not found.has_loose_ends and not found.failed
+        if getrefcount(found) == known and is_at_rest:
             return found
     return None
 

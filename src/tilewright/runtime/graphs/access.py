@@ -144,11 +144,10 @@ class GraphAccess:
 
     __slots__ = (
         "_carried", "_checked", "_direct_for", "_doubtful", "conflicting", "direct", "dirty",
-        "holders", "is_closed", "is_simple", "overtaken", "quick_stream", "stamp", "timelines",
+        "holders", "is_simple", "overtaken", "quick_stream", "stamp", "timelines",
     )  # fmt: skip
 
     def __init__(self, members: tuple[GraphMember, ...], *, is_simple: bool = False) -> None:
-        self.is_closed = False  # set while the graph is changed: replays are refused
         self.is_simple = is_simple  # no replay can fail, and no other library is notified
         self.holders: list[Holder] = []  # built replays
         self.stamp: ReplayStamp | None = None
@@ -185,17 +184,6 @@ class GraphAccess:
                 other.graph.quick_stream = None
         timeline.join_graph(access)
 
-    def close(self, holder: Holder) -> None:
-        """Refuse replays while the graph is changed."""
-        self.holders.append(holder)
-        self.is_closed = True
-        self.quick_stream = None
-
-    def reopen(self, holder: Holder) -> None:
-        """Accept replays again: the graph has not been changed."""
-        self.release(holder)
-        self.is_closed = False
-
     def dissolve(self) -> None:
         """Leave every timeline, after its stamps are recorded there."""
         for access in self.timelines:
@@ -221,7 +209,7 @@ class GraphAccess:
 
     def first_conflict(self) -> Holder | None:
         """A built replay, of this or of a conflicting graph, that blocks a replay of this one."""
-        if self.holders and (self.writes or self.is_closed):
+        if self.holders and self.writes:
             return self.holders[0]
         return next((one.holders[0] for one in self.conflicting if one.holders), None)
 

@@ -333,15 +333,12 @@ class BuiltGraph:
         plan = self._make_plan(nodes)
         access, is_changed = self.access, False
         try:
-            access.close(by)
             self._exchange(number, nodes, plan)
             is_changed = True
             self._move_on(access, nodes, plan)
         except BaseException:
             if is_changed:
                 insist(partial(self._move_on, access, nodes, plan))
-            else:
-                access.reopen(by)
             raise
 
     def _move_on(self, before: GraphAccess, nodes: tuple[Node, ...], plan: GraphPlan) -> None:

@@ -28,7 +28,7 @@ from tilewright.runtime.memory.layout_templates import HandleTemplate
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.call_site import user_frame
 from tilewright.runtime.order.deferred import DeferredCall, Postponed
-from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.failure import Allocation
 from tilewright.runtime.order.timeline import Borrows, Timeline
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tilewright.runtime.memory.dtypes import element_bytes, memory_dtype
 from tilewright.runtime.memory.layout import Layout, check_shape
 from tilewright.runtime.memory.storage import Initialiser, Maker, Storage
 from tilewright.runtime.memory.tensor import Tensor, new_tensor
-from tilewright.runtime.memory.transfers import Fill, Upload, host_bytes
+from tilewright.runtime.ops.copies import Fill, Upload, host_bytes
 
 __all__ = ["empty", "fill_by", "from_numpy", "full", "meta", "ones", "zeros"]
 

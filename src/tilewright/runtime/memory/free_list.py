@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.failure import Allocation
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.stream import Stream

@@ -22,7 +22,7 @@ from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.regions import Region, strides_are_disjoint
 
 if TYPE_CHECKING:
-    from tilewright.runtime.memory.tilings import Tiling
+    from tilewright.runtime.memory.partition import Tiling
 
 __all__ = [
     "HandleTemplate",

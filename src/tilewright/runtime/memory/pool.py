@@ -16,7 +16,7 @@ from tilewright.runtime.devices.backend import BackendPool, PoolStatistics
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.stream import Stream, check_device
 from tilewright.runtime.ops.refusals import OnlyOne
-from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.failure import Allocation
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices.device import Device
@@ -79,7 +79,7 @@ def pool(chosen: Pool) -> Setting[Pool]:
         raise LaunchError(
             f"tensors are made in a pool, and {type(chosen).__name__} is none: `tw.Pool(device)`"
         )
-    return chosen.device.allocating_from(chosen)
+    return Setting(chosen, (chosen.device.pools, chosen))
 
 
 def allocate(storage: Storage, stream: Stream) -> Allocation:

@@ -23,7 +23,7 @@ from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.ops.call_site import CallSite, user_frame
 from tilewright.runtime.order.critical import critical, insist
 from tilewright.runtime.order.deferred import Postponed
-from tilewright.runtime.order.failure_records import Allocation
+from tilewright.runtime.order.failure import Allocation
 from tilewright.runtime.order.timeline import Timeline, Use
 
 __all__ = ["FROM_USERS", "Initialiser", "Maker", "Storage"]

@@ -32,10 +32,9 @@ from tilewright.runtime.memory.layout_templates import (
 from tilewright.runtime.memory.partition import Cuttings
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.memory.storage import FROM_USERS, Initialiser, Storage
-from tilewright.runtime.memory.transfers import download
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import CallSite, user_site
-from tilewright.runtime.ops.copies import convert, copy
+from tilewright.runtime.ops.copies import convert, copy, download
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.refusals import NotAnArray
 from tilewright.runtime.order.borrow import Holder

@@ -1,8 +1,11 @@
-"""Copies and fills between tensors of one device, as operations.
+"""Fills and copies of tensors, and bytes from and to the host.
 
-Contiguous elements are copied as bytes. Other layouts are copied by a kernel of the library, along
-as few axes as the strides allow and, unless numbers are converted, as bits: so every dtype is
-copied on every device, and NaNs keep their bits.
+Contiguous elements are copied as bytes; `runtime` does no more than this with contents. Other
+layouts are copied by a kernel of the library, along as few axes as the strides allow and, unless
+numbers are converted, as bits: so every dtype is copied on every device, and NaNs keep their bits.
+
+A stream keeps host buffers until the copy has completed. They are pinned if that lets the caller
+continue (`backend.stage`).
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+import numpy as np
+
 from tilewright.dtypes import DType, u8, u16, u32, u64
 from tilewright.errors import LaunchError
+from tilewright.runtime.devices.backend import Bytes
+from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.loading import load_copying
 from tilewright.runtime.memory.dtypes import check_roundable, element_bytes
@@ -21,17 +28,20 @@ from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.partition import tensor_maker
 from tilewright.runtime.memory.storage import Storage
 from tilewright.runtime.ops.deferring import defer
+from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.launch import LaunchOp, make_operation
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.ops.work import OneNode
 from tilewright.runtime.order.access import Access, Handle, Mode, check_accesses
 from tilewright.runtime.order.borrow import Role, uses_of
+from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["FillWork", "convert", "copy", "fill"]
+__all__ = ["Fill", "FillWork", "Upload", "convert", "copy", "download", "fill", "host_bytes"]
+
 
 _BITS: dict[int, type[DType]] = {1: u8, 2: u16, 4: u32, 8: u64}  # by bytes
 _MAX_RANK = 6  # of a kernel's tensors
@@ -250,3 +260,84 @@ def _merged(*layouts: Layout) -> tuple[Layout, ...]:
 
 def _by_stride(axis: tuple[int, ...]) -> tuple[int, ...]:
     return axis[1:]
+
+
+# --- from and to the host -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Initialiser: one element, repeated."""
+
+    pattern: bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the fill on the stream."""
+        repeats = storage.nbytes // len(self.pattern)
+        if repeats:
+            stream.queue.fill(storage.allocation, self.pattern, repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Initialiser: bytes copied when the tensor was made."""
+
+    source: Bytes
+
+    def __call__(self, storage: Storage, stream: Stream) -> None:
+        """Put the copy on the stream."""
+        if storage.nbytes:
+            stream.keep(self.source)
+            stream.queue.upload(storage.allocation, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    storage: Storage
+    offset: int
+    target: Bytes
+
+    def enqueue(self, stream: Stream) -> None:
+        if self.target.size:
+            stream.keep(self.target)
+            start = self.storage.place(self.offset)
+            stream.queue.download(self.storage.allocation, start, self.target)
+
+
+def host_bytes(device: Device, nbytes: int) -> Bytes:
+    """Host memory for contents that are uploaded to a device."""
+    staged = _staged(device, nbytes)
+    return np.empty(nbytes, np.uint8) if staged is None else staged
+
+
+def _staged(device: Device, nbytes: int) -> Bytes | None:
+    if device.forked or not device.backend.needs_staging:
+        return None
+    return device.backend.stage(nbytes)
+
+
+def download(tensor: Handle, label: str) -> Bytes:
+    """The bytes of a tensor's region, after all submitted writers."""
+    refuse_waiting(label)
+    storage, region = tensor.storage, tensor.region
+    device, nbytes = storage.device, region.high - region.low
+    stream = _nearest_stream(tensor)  # first: a call in the middle of another is refused here
+    staged = _staged(device, nbytes)
+    if staged is None and device.backend.needs_staging:
+        # The copy blocks this thread under the device's lock, so wait for earlier work without it.
+        stream.wait(stream.issued)
+    target = np.empty(nbytes, np.uint8) if staged is None else staged
+    work = _Download(storage, region.low, target)
+    operation = make_operation(label, device, (Access(tensor, Mode.READ),), work, target)
+    done = operation.submit(stream).sync()
+    return done if staged is None else done.copy()
+
+
+def _nearest_stream(tensor: Handle) -> Stream:
+    """The stream of the last writers, where no wait is needed; the current one if they differ."""
+    storage = tensor.storage
+    fences = critical(
+        storage.device, "numpy()", storage.timeline.points, tensor.region, writes=False
+    )
+    streams = {fence.stream for fence in fences}
+    return streams.pop() if len(streams) == 1 else storage.device.stream

@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.runtime.ops.call_site import user_site
-from tilewright.runtime.ops.chain import Chain
-from tilewright.runtime.ops.chain_steps import How, Step
-from tilewright.runtime.ops.cut_results import choose_one
+from tilewright.runtime.ops.chain import Chain, zip_operations
+from tilewright.runtime.ops.chain_steps import How, Step, choose_one
 from tilewright.runtime.ops.operation import DeviceOp
-from tilewright.runtime.ops.zip import zip_operations
 
 __all__ = ["defer", "has_operations"]
 

@@ -19,12 +19,21 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import SchedulingPolicy, Stream, ask_policy
 from tilewright.runtime.graphs.recording import graph_maker
-from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
-from tilewright.runtime.memory.tilings import check_tile
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition, check_tile
 from tilewright.runtime.ops.awaiting import completed
 from tilewright.runtime.ops.call_site import CallSite
-from tilewright.runtime.ops.chain_steps import Given, How, Item, Step, check_count, make_step
-from tilewright.runtime.ops.cut_results import CutResult, as_cut, choose_one, uncut
+from tilewright.runtime.ops.chain_steps import (
+    CutResult,
+    Given,
+    How,
+    Item,
+    Step,
+    as_cut,
+    check_count,
+    choose_one,
+    make_step,
+    uncut,
+)
 from tilewright.runtime.ops.inside_chains import refuse_waiting
 from tilewright.runtime.ops.lifecycle import GONE, Ends, Gone, State, Steps
 from tilewright.runtime.ops.refusals import NotItsResult
