@@ -39,7 +39,7 @@ def test_two_classes_of_one_name_are_seen():
 
 
 def test_operations_have_three_levels_of_classes():
-    import tilewright.runtime  # noqa: F401 (all kinds of operations)
+    import tilewright  # noqa: F401 (all kinds of operations)
     from tilewright.runtime.ops.operation import DeviceOp
 
     kinds, deepest = [DeviceOp], 1

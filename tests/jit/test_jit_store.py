@@ -76,7 +76,7 @@ def test_a_full_folder_is_a_miss_with_one_warning(store, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "_write", full)
+    monkeypatch.setattr("pathlib.Path.replace", full)
     assert not store.put(KEY, b"x")
     assert not store.put(key(1), b"x")
     assert caplog.text.count("nothing is kept in") == 1

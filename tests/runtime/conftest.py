@@ -5,10 +5,10 @@ import importlib
 from contextlib import contextmanager
 
 import pytest
+import runtime_names as tw
 from paper_launches import FunctionWork, copy_kernel, load
 from runtime_doubles import RecordingDriver, reads, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda import program as assembler
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop import foreign, passed, torch_tensors

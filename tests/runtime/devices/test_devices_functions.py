@@ -6,9 +6,9 @@ import gc
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import reads, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cpu.device import CpuFunction
 from tilewright.errors import LaunchError, OutOfBoundsError
 

@@ -9,9 +9,9 @@ import threading
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import reads, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.driver import missing_driver
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import DTYPES, IN_TILES_ONLY, Element, f32, f64, numpy_dtype

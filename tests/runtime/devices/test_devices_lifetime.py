@@ -18,7 +18,7 @@ PRELUDE = """
 import os, sys
 import numpy as np
 from runtime_doubles import copy, operation, put, writes
-from tilewright import runtime as tw
+import runtime_names as tw
 from tilewright.errors import OutOfBoundsError
 device = tw.Device("cpu")
 """

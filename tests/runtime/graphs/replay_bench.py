@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import runtime_names as tw
 from paper_launches import FunctionWork, load, mix_kernel
 from runtime_doubles import reads, updates
 
-from tilewright import runtime as tw
 from tilewright.errors import DriverError
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import runtime_names as tw
 from paper_launches import FunctionWork
 from replay_bench import Bench, refused_replay
 from runtime_doubles import reads, updates
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError, LaunchError
 from tilewright.runtime.order.critical import critical
 

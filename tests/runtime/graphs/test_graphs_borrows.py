@@ -7,9 +7,9 @@ import gc
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import add_one, copy, put
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, MovedError
 
 pytestmark = pytest.mark.usefixtures("device")

@@ -7,10 +7,10 @@ import gc
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from paper_launches import copy_kernel, floats, mix_kernel
 from runtime_doubles import edges, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.errors import DriverError, LaunchError, OutOfBoundsError
 

@@ -7,11 +7,11 @@ import gc
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
 import tilewright as tile
 from tilewright import Mut, Ref, f32, i32
-from tilewright import runtime as tw
 from tilewright.dims import B, M, N
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime.ops.lifecycle import State

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import runtime_names as tw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_launches import FunctionWork, add_one_kernel, load
 from runtime_doubles import reads, updates
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.graph import in_lanes
 
 

@@ -7,9 +7,9 @@ import warnings
 import weakref
 
 import pytest
+import runtime_names as tw
 from runtime_doubles import add_one, copy, edges, put
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
 
 pytestmark = pytest.mark.usefixtures("device")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_launches import FunctionWork, floats, load, paper_device
 from runtime_doubles import RecordingDriver, operation, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cpu.device import CpuBackend
 from tilewright.backends.cpu.graph import CpuGraph
 from tilewright.dtypes import f32

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import runtime_names as tw
 from runtime_doubles import add_one, copy, edges, put
 
-from tilewright import runtime as tw
 from tilewright.errors import LaunchError
 from tilewright.runtime.ops.lifecycle import State
 

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import add_one, copy, put, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import LaunchError
 
 pytestmark = pytest.mark.usefixtures("device")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import runtime_names as tw
 from replay_bench import Bench, refused_replay
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, DriverError
 from tilewright.runtime.order.timeline import Timeline
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from foreign_doubles import CudaArray, DlpackArray, Library, N, NamedStream
 from refusing import refuse
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.stream import AdoptedQueue
 from tilewright.dtypes import bf16, f8e4m3fn, f8e5m2, f16, f32, numpy_dtype
 from tilewright.errors import BorrowError

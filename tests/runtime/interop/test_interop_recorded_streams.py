@@ -10,10 +10,10 @@ import asyncio
 import gc
 
 import pytest
+import runtime_names as tw
 from foreign_doubles import N
 from refusing import refuse
 
-from tilewright import runtime as tw
 from tilewright.runtime.interop.imports import from_dlpack
 
 

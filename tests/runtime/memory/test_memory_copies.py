@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import runtime_names as tw
 
-from tilewright import runtime as tw
 from tilewright.dtypes import bf16, f32, f64
 from tilewright.errors import LaunchError
 

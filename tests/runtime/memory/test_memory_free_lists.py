@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 import pytest
+import runtime_names as tw
 
-from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.runtime.memory.creation import fill_by
 from tilewright.runtime.memory.pool import Pool, pool

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
+import runtime_names as tw
 from runtime_doubles import NoWork, put, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfMemoryError
 from tilewright.runtime.memory.pool import Pool, pool
 

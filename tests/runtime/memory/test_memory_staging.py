@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import NoWork
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda import staging
 from tilewright.errors import DriverError
 

@@ -8,9 +8,9 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
+import runtime_names as tw
 
 from tilewright import dtypes
-from tilewright import runtime as tw
 from tilewright.dtypes import (
     DTYPES,
     IN_TILES_ONLY,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtime_doubles import put
 
-from tilewright import runtime as tw
 from tilewright.dtypes import bool_, f16, f32, f64, i8, i32, i64, u8, u32
 from tilewright.errors import BorrowError, LaunchError
 

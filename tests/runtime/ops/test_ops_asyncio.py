@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import NoWork, operation, put, updates
 
-from tilewright import runtime as tw
 from tilewright.errors import DriverError, LaunchError, OutOfBoundsError
 
 pytestmark = pytest.mark.usefixtures("device")

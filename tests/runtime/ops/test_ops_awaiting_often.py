@@ -7,9 +7,8 @@ import threading
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import copy, operation, put, updates
-
-from tilewright import runtime as tw
 
 pytestmark = pytest.mark.usefixtures("device")
 

@@ -10,10 +10,10 @@ import warnings
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from gpu_functions import add_one_kernel
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, OutOfBoundsError
 from tilewright.runtime.devices.stream import RoundRobin, SingleStream
 from tilewright.runtime.ops.lifecycle import State

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import runtime_names as tw
 from order_program import Program
 
 import tilewright as tile
 from tilewright import Mut, Ref, f32
-from tilewright import runtime as tw
 from tilewright.dims import B, N
 
 PARTS = (slice(0, 64), slice(0, 32), slice(32, 64), slice(16, 48))

@@ -7,12 +7,12 @@ import random
 from contextlib import nullcontext, suppress
 
 import numpy as np
+import runtime_names as tw
 from collector_points import Ended
 from paper_launches import FunctionWork, paper_device
 from runtime_doubles import edges, reads, updates, writes
 from vector_clocks import ClockedDriver, touch
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError

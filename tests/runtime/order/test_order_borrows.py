@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError, MovedError
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.ops.lifecycle import State

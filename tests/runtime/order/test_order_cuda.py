@@ -8,12 +8,12 @@ import weakref
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_launches import FunctionWork, copy_kernel, load, mix_kernel, paper_device
 from runtime_doubles import NoWork, RecordingDriver, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import bf16, f32, f64, i64
 from tilewright.errors import DriverError, LaunchError, OutOfMemoryError

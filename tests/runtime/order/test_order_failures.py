@@ -9,9 +9,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import NoWork, copy, operation, put, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import LaunchError, OutOfBoundsError
 from tilewright.runtime.interop.imports import from_dlpack
 from tilewright.runtime.ops.lifecycle import State

@@ -11,10 +11,10 @@ import gc
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from paper_launches import FunctionWork, copy_kernel, load, mix_kernel
 from runtime_doubles import reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import DriverError, OutOfMemoryError
 
 

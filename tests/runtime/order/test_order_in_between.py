@@ -7,11 +7,11 @@ runs as a whole. Work that may have been put on a stream is ordered.
 from __future__ import annotations
 
 import pytest
+import runtime_names as tw
 from collector_points import Ended
 from launch_bench import Bench, Bound, Planned, build
 from runtime_doubles import writes
 
-from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError, LaunchError, OutOfMemoryError
 from tilewright.runtime.memory.creation import fill_by

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import runtime_names as tw
 from interrupt_points import Interrupt, InterruptPoints
 
-from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.creation import fill_by

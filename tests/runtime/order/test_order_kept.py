@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
+import runtime_names as tw
 from launch_program import Launches
 from order_program import COUNT, EACH, SEED
 
 import tilewright as tile
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError
 
 pytestmark = pytest.mark.usefixtures("no_tileiras")

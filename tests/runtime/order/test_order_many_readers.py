@@ -1,9 +1,9 @@
 """Many built operations that read one tensor: each is built and released in constant time."""
 
 import pytest
+import runtime_names as tw
 from runtime_doubles import NoWork, reads, writes
 
-from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.errors import BorrowError
 from tilewright.runtime.order.borrow import Borrow

@@ -21,7 +21,7 @@ from order_program import COUNT, EACH, SEED
 
 import tilewright as tw
 from tilewright.errors import BorrowError, LaunchError
-from tilewright.runtime import State
+from tilewright.runtime.ops.lifecycle import State
 
 pytestmark = pytest.mark.usefixtures("no_tileiras")
 

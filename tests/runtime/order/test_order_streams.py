@@ -8,9 +8,9 @@ import weakref
 
 import numpy as np
 import pytest
+import runtime_names as tw
 from runtime_doubles import copy, operation, put, reads, updates, writes
 
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import runtime_names as tw
 from runtime_doubles import reads, writes
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 from tilewright.dtypes import f32, numpy_dtype
 from tilewright.runtime.interop.dlpack import describe_capsule

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import runtime_names as tw
 
-from tilewright import runtime as tw
 from tilewright.dtypes import numpy_dtype
 
 _PINNED_BYTES = 16 << 20  # used in turn; far more than one test has under way

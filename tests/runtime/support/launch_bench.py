@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import runtime_names as tw
 from paper_launches import FunctionWork, load, mix_kernel, paper_device
 from runtime_doubles import RecordingDriver, reads, updates
 
-from tilewright import runtime as tw
 from tilewright.dtypes import f32
 from tilewright.runtime.devices.function import Filled
 from tilewright.runtime.ops.launch import LaunchOp

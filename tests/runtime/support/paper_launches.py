@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import runtime_names as tw
 
-from tilewright import runtime as tw
 from tilewright.backends.cuda.device import CudaBackend
 from tilewright.backends.cuda.module import POINTER, CudaFunction
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import runtime_names as tw
 from gpu_functions import GpuWork, Node, add_one_kernel, copy_node, fill_node
 from paper_graphs import PaperGraphs
 
-from tilewright import runtime as tw
 from tilewright.dtypes import numpy_dtype
 from tilewright.runtime.devices.function import KernelLimits, LaunchShape
 

@@ -128,8 +128,11 @@ class FileStore:
         data = _header(key, contents) + contents
         if len(data) > min(self.limit * _EVICT_TO, _MOST_BYTES):
             return False  # it would evict all other files, and then itself
+        path = self.path(key)
         try:
-            self._write(self.path(key), data)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            check_folder(path.parent)
+            write_private(path, data)
         except (Unusable, OSError) as error:
             if not self._complained:
                 self._complained = True
@@ -139,11 +142,6 @@ class FileStore:
         if len(data) > _chance.random() * self.limit / _LOOKS:
             self.evict()
         return True
-
-    def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        check_folder(path.parent)
-        write_private(path, data)
 
     def remove(self, key: str) -> None:
         """Remove the file of a key."""

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from weakref import ref
 
@@ -124,23 +123,15 @@ class Setting(ContextDecorator, Generic[G]):
             entry.exit, entry.before = exit_, flag.find()
             self._open.append((flag, entry, flag.variable.set(entry)))
 
-    def close(self) -> None:
-        """Restore the earlier values, in reverse order."""
+    def close(self, *_: object) -> None:
+        """Restore the earlier values, in reverse order; the exception of a block is passed on."""
         while self._open:
             flag, entry, before = self._open[-1]
             flag.variable.reset(before)
             entry.has_ended = True
             del self._open[-1]
 
-    def _leave(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        self.close()
-
-    __exit__ = Exit(_leave)
+    __exit__ = Exit(close)
 
     def _recreate_cm(self) -> Self:
         return type(self)(self.given, *self._values)

@@ -277,9 +277,8 @@ def find_unused(streams: list[Stream]) -> Stream | None:
     referrers = _count_referrers(streams)
     for number in range(len(streams)):  # `enumerate` would hold a reference
         found = streams[number]
-        known = _ALONE + referrers.get(id(found), 0)
-        is_at_rest = found.has_ended() and not found.has_loose_ends and not found.failed
-        if getrefcount(found) == known and is_at_rest:
+        is_alone = getrefcount(found) == _ALONE + referrers.get(id(found), 0)
+        if is_alone and found.has_ended() and not found.has_loose_ends and not found.failed:
             return found
     return None
 

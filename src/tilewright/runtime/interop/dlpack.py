@@ -126,7 +126,7 @@ def look_into(capsule: Any) -> CapsuleTensor | None:
     if tensor.ndim and not tensor.shape:
         return None
     code = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
-    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    shape = tuple(tensor.shape[: tensor.ndim])
     return CapsuleTensor(
         tensor.device.kind,
         tensor.device.number,
@@ -134,7 +134,7 @@ def look_into(capsule: Any) -> CapsuleTensor | None:
         code,
         (tensor.data or 0) + tensor.byte_offset,
         shape,
-        _strides(tensor, shape),
+        tuple(tensor.strides[: tensor.ndim]) if tensor.strides else packed_strides(shape),
         bool(flags & _READ_ONLY),
     )
 
@@ -157,9 +157,3 @@ def _open(capsule: Any) -> tuple[_Tensor | None, int]:
     if _is_valid(capsule, _PLAIN):
         return _Managed.from_address(_pointer(capsule, _PLAIN)).tensor, _READ_ONLY
     return None, 0
-
-
-def _strides(tensor: _Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if tensor.strides:
-        return tuple(tensor.strides[axis] for axis in range(len(shape)))
-    return packed_strides(shape)

@@ -20,7 +20,6 @@ from tilewright.runtime.interop.dlpack import (
     CUDA_HOST,
     CUDA_MANAGED,
     VERSION,
-    CapsuleTensor,
     look_into,
 )
 from tilewright.runtime.interop.foreign import MOVED, Producer
@@ -68,10 +67,6 @@ def read_exported(array: Any) -> ForeignArray:
             f"an array of {_library_of(array)} said that it lives on {device.name}, and its capsule"
             " says otherwise"
         )
-    return _described(array, capsule, contents, device)._replace(ready=ready)
-
-
-def _described(array: Any, capsule: Any, contents: CapsuleTensor, device: Device) -> ForeignArray:
     producer = _Exporter(array, capsule, read_only=contents.read_only)
     if contents.dtype is None:
         code, bits, lanes = contents.dtype_code
@@ -83,7 +78,7 @@ def _described(array: Any, capsule: Any, contents: CapsuleTensor, device: Device
     itemsize = numpy_dtype(contents.dtype).itemsize
     strides = tuple(stride * itemsize for stride in contents.strides)
     form = find_form(producer.library, contents.dtype, contents.shape, strides)
-    return ForeignArray(producer, device, form, contents.address)
+    return ForeignArray(producer, device, form, contents.address, ready=ready)
 
 
 def _place(array: Any) -> tuple[int, int]:
@@ -131,13 +126,16 @@ def _device_of(array: Any, kind: int, number: int) -> Device:
 class _Interface(NamedTuple):
     """The interface of an array at one moment; it may change at any time."""
 
+    address: int
+    kind: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # in bytes
-    kind: np.dtype[Any]
-    address: int
     read_only: bool
     has_mask: bool
     stream: int | None  # the library's stream; version 2 has none, and requires no order
+
+
+_PLACED = 4  # the first fields, by which an array is where it was
 
 
 class _CudaProducer(Producer):
@@ -148,13 +146,13 @@ class _CudaProducer(Producer):
     def __init__(self, array: Any, interface: _Interface) -> None:
         super().__init__(array, read_only=interface.read_only)
         self.library = _library_of(array)
-        self._lay = _how_it_lies(interface)
+        self._passed = interface
 
     def why_not_there(self, first: int, end: int) -> str | None:
         """Compare the interface now with the one passed; it has no size of the memory."""
         del first, end
         now = _ask(self.array)
-        return None if now is not None and _how_it_lies(now) == self._lay else MOVED
+        return MOVED if now is None or now[:_PLACED] != self._passed[:_PLACED] else None
 
     def current_stream(self, device: Device) -> Stream | None:
         """The stream that the interface names."""
@@ -205,10 +203,10 @@ def _read(given: Any) -> _Interface:
     if strides is None:
         strides = tuple(stride * kind.itemsize for stride in packed_strides(shape))
     made = _Interface(
+        as_int(0 if address is None else address),
+        kind,
         shape,
         as_ints(strides),
-        kind,
-        as_int(0 if address is None else address),
         bool(read_only),
         given.get("mask") is not None,
         None if stream is None else as_int(stream),
@@ -218,10 +216,6 @@ def _read(given: Any) -> _Interface:
     if not 0 <= made.address < _ADDRESSES or not 0 <= (made.stream or 0) < _ADDRESSES:
         raise ValueError("an address outside of 64 bits")
     return made
-
-
-def _how_it_lies(interface: _Interface) -> tuple[object, ...]:
-    return interface.shape, interface.strides, interface.kind, interface.address
 
 
 def _device_at(address: int) -> Device:
