@@ -20,7 +20,7 @@ from fresh_process import FreshProcesses, fresh_processes
 import tilewright as tw
 from tilewright import Kernel
 from tilewright.bench import Bound, Report, Table, Target
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 __all__ = ["IMPORT", "main", "show_front_end", "target_name"]
 

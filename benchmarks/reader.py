@@ -17,10 +17,10 @@ from typing import Any
 
 from tilewright.bytecode import decode, encode
 from tilewright.cli.tour_kernels import gemm_persistent
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Function, Module
 from tilewright.ir.text import module_text, parse_module
 from tilewright.ir.verify.verifier import verify
-from tilewright.jit.compile.defaults import sample_specialization
 
 __all__ = ["main"]
 

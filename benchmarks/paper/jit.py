@@ -22,7 +22,7 @@ from tilewright import Kernel
 from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bench import Plot, Report, Series, Table
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 __all__ = ["TITLE", "run"]
 

@@ -6,7 +6,7 @@ from neighbours import X, neighbour_of
 import tilewright as tw
 from tilewright import Accum, Mut, Ref, bf16, f32, i32
 from tilewright.dims import B, M, N
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 COUNTS = np.array([3, 3, 1, 0, -1, 9, 2, 3], np.int32)
 

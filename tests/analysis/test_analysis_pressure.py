@@ -6,10 +6,10 @@ import tilewright as tw
 from tilewright import Cut, Mut, Ref, f16, f32
 from tilewright.analysis.pressure import Pressure, register_pressure
 from tilewright.dims import BM, BN, B, K, M, N
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Function
 from tilewright.ir.op import Block
 from tilewright.ir.ops.control import Return
-from tilewright.jit.compile.defaults import sample_specialization
 
 
 @tw.kernel

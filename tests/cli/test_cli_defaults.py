@@ -7,7 +7,7 @@ import pytest
 import tilewright as tw
 from tilewright import All, Const, Mapped, Mut, Ref, bf16, f16, f32
 from tilewright.dims import BM, BN, B, D, H, K, M, N, T
-from tilewright.jit.compile.defaults import sample_specialization, settable_names
+from tilewright.frontend.signature.samples import sample_specialization, settable_names
 
 
 @tw.kernel

@@ -18,11 +18,11 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.dims import B, N
 from tilewright.dtypes import Element
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Module
 from tilewright.ir.ops.elementwise import DivI
 from tilewright.ir.rewrite import Rewriter, with_parts
 from tilewright.ir.versions import required_version
-from tilewright.jit.compile.defaults import sample_specialization
 
 LEAST = -(2**31)
 

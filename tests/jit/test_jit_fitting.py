@@ -11,8 +11,8 @@ from tilewright.backends.cuda.cubin import Resources
 from tilewright.check.placement import Placement
 from tilewright.dims import BM, BN, K, M, N
 from tilewright.errors import ToolchainError
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.jit.compile.compiled import Request
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.jit.compile.fitting import TOLERATED, SpillTeller
 from tilewright.kernels.rows.softmaxes import softmax_rows
 

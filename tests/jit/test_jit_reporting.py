@@ -6,7 +6,7 @@ import pytest
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N, P, T
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 
 @tw.kernel

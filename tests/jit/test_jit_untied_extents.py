@@ -14,8 +14,8 @@ import tilewright as tw
 from tilewright import All, Const, Cut, ExtentWarning, Mapped, Mut, Ref, f16, f32, i32
 from tilewright.backends.cuda import program as assembler
 from tilewright.dims import BM, BN, B, D, K, M, N, T, V
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.jit.cache import disk as disk_cache
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.settings import current_settings
 
 pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")

@@ -8,7 +8,7 @@ from sliding_attention import attention, expected
 import tilewright as tw
 from tilewright import f16, f32
 from tilewright.check.ledger import Rung
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 
 def drawn(*shapes, dtype=np.float32):

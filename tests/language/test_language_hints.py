@@ -9,9 +9,9 @@ from running import assert_same
 import tilewright as tw
 from tilewright import Mut, Ref, f32
 from tilewright.dims import B, N
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.attributes import TargetHints as Entries
 from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.jit.compile.defaults import sample_specialization
 
 
 @tw.kernel(

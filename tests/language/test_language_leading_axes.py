@@ -11,7 +11,7 @@ from running import assert_same, run
 import tilewright as tw
 from tilewright import All, Const, Cut, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, D, H, K, L, M, N, S
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")
 

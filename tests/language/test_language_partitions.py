@@ -9,9 +9,9 @@ from running import assert_same, numpy_of, run
 import tilewright as tw
 from tilewright import Const, Mut, Ref, f32, i8, i16, i32, i64, u8, u16, u32, u64
 from tilewright.dims import BD, BM, BN, B, D, K, M, N
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.attributes import TargetHints
 from tilewright.ir.ops.memory import LoadPtr, LoadView, StoreView
-from tilewright.jit.compile.defaults import sample_specialization
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
 

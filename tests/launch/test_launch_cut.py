@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import All, Const, Cut, Mapped, Mut, Ref, f16, f32, i32
 from tilewright.dims import BM, BN, A, B, K, M, N, T
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.tune import Space
 
 pytestmark = pytest.mark.filterwarnings("error::tilewright.ExtentWarning")

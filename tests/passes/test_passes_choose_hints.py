@@ -9,9 +9,9 @@ import pytest
 import tilewright as tw
 from tilewright import Const, Cut, Hints, Mapped, Mut, Ref, f8e4m3fn, f16, f32
 from tilewright.dims import BM, BN, B, D, K, L, M, N, S, T
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import EntryHints
 from tilewright.ir.ops.memory import LoadView
-from tilewright.jit.compile.defaults import sample_specialization
 
 
 @tw.kernel(deny_checks=True)

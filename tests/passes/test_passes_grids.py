@@ -9,12 +9,12 @@ from ordered_kernels import branched, in_place, left_early, repeated, walked
 import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
 from tilewright.dims import B, M, N
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Module
 from tilewright.ir.op import Block, Effect
 from tilewright.ir.ops.dependencies import GdcLaunchDependents, GdcWait
 from tilewright.ir.ops.memory import JoinTokens, MakeToken
 from tilewright.ir.rewrite import definitions
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.passes.wait_for_grids import waits_for_grids
 
 

@@ -3,9 +3,9 @@
 import pytest
 from ordered_kernels import branched, in_place, left_early, repeated, walked
 
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.attributes import EVERY_TARGET, TargetHints
 from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.passes.avoid_tma import _off
 
 

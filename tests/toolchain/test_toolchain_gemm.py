@@ -14,9 +14,9 @@ from tilewright import ReportForm
 from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Module
 from tilewright.ir.versions import required_version
-from tilewright.jit.compile.defaults import sample_specialization
 
 TARGET = "sm_90"
 SMALL = 2048  # bytes of shared memory; one stage of the product takes 32 KiB

@@ -9,7 +9,7 @@ import tilewright as tw
 from tilewright import Mut, Ref, f32, i32
 from tilewright.backends.cuda.program import assemble
 from tilewright.dims import B, M, N
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.passes import order_tokens
 
 TARGET = "sm_90"

@@ -11,11 +11,11 @@ from tilewright.backends.cuda.cubin import cubin_resources
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.bytecode.encode import encode
 from tilewright.cli import tour_kernels
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.ir.function import Module
 from tilewright.ir.text import module_text
 from tilewright.ir.verify.verifier import verify
 from tilewright.ir.versions import required_version
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.kernel import Kernel
 
 CHOSEN = {"softmax": {"B": 1, "D": 1024}, "permute_heads": {"BM": 32, "D": 64}}

@@ -17,7 +17,7 @@ from tilewright.cli.loading import FileDeclarations, load_declared
 from tilewright.cli.options import TARGETS, json_option, read_settings, sample_text
 from tilewright.cli.screen import BadInput, Screen, error_text
 from tilewright.errors import TilewrightError
-from tilewright.jit.compile.defaults import settable_names
+from tilewright.frontend.signature.samples import settable_names
 from tilewright.kernel import Kernel
 from tilewright.source import SourceFile
 

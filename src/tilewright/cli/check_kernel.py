@@ -18,14 +18,14 @@ from tilewright.cli.options import target_here
 from tilewright.errors import CompileError, LaunchError
 from tilewright.external import ExternalKernel
 from tilewright.frontend.memory.unsafe import UnsafeBlock, unsafe_blocks
-from tilewright.frontend.signature.specialization import Specialization
-from tilewright.frontend.source.capture import capture
-from tilewright.jit.compile.compiled import CompiledKernel
-from tilewright.jit.compile.defaults import (
+from tilewright.frontend.signature.samples import (
     cut_by_segments,
     sample_specialization,
     sampled_constants,
 )
+from tilewright.frontend.signature.specialization import Specialization
+from tilewright.frontend.source.capture import capture
+from tilewright.jit.compile.compiled import CompiledKernel
 from tilewright.kernel import Kernel
 
 __all__ = ["ExternalReview", "Review", "has_unsafe_blocks", "review"]

@@ -19,9 +19,9 @@ from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.cli.loading import load_declared
 from tilewright.cli.options import target_here
 from tilewright.cli.screen import BadInput, Screen
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.jit.cache.memory import in_background
 from tilewright.jit.compile.compile_all import Finished, each_finished
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.kernel import Kernel
 
 __all__ = ["compile_file"]

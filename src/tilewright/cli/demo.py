@@ -23,7 +23,7 @@ from tilewright.cli.screen import BadInput, Screen, code_lines, error_text
 from tilewright.cli.tour import TOUR, ComparedResult, Refusal
 from tilewright.cli.tour_kernels import gemm_persistent
 from tilewright.errors import ToolchainError
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.settings import Settings
 from tilewright.version import VERSION

@@ -24,9 +24,9 @@ from tilewright.cli.screen import Screen, refusal
 from tilewright.cli.witness import search_elsewhere, show_witness
 from tilewright.diagnostics import Problem
 from tilewright.errors import CompileError
+from tilewright.frontend.signature.samples import sampled_constants
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.jit.compile.compiled import CompiledKernel
-from tilewright.jit.compile.defaults import sampled_constants
 from tilewright.kernel import Kernel
 
 __all__ = ["explain_command", "specialization_text"]

@@ -14,9 +14,9 @@ import click
 from tilewright.cli.screen import BadInput
 from tilewright.dtypes import DTYPES, DType
 from tilewright.errors import LaunchError
+from tilewright.frontend.signature.samples import sample_specialization, settable_names
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.signature.specialization import Specialization
-from tilewright.jit.compile.defaults import sample_specialization, settable_names
 from tilewright.kernel import Kernel
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.runtime.devices.device import Device

@@ -24,8 +24,8 @@ from cuda.tile.compilation import (
 
 from tilewright.backends.cpu.memory import KernelMemory
 from tilewright.errors import LaunchError
+from tilewright.frontend.signature.constants import exact_number
 from tilewright.given import plain_number, shown
-from tilewright.jit.bind.scalars import exact_number
 from tilewright.runtime.interop.numpy_arrays import check_memory
 from tilewright.runtime.interop.torch_tensors import why_too_small
 

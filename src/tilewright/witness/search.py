@@ -15,8 +15,8 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType, DType, f32
 from tilewright.errors import KernelAssertionError, KernelFailure, LaunchError, OutOfBoundsError
+from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.frontend.signature.signature import Signature
-from tilewright.jit.compile.defaults import sample_specialization
 from tilewright.kernel import Kernel
 from tilewright.witness.proposals import Proposal, proposals
 from tilewright.witness.running import Chosen, LaunchOutcome, run

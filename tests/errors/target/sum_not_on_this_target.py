@@ -3,7 +3,7 @@
 import tilewright as tw
 from tilewright import Accum, Mut, Ref, bf16, i32
 from tilewright.dims import B, N
-from tilewright.jit.compile.defaults import sample_specialization
+from tilewright.frontend.signature.samples import sample_specialization
 
 
 @tw.kernel

@@ -7,6 +7,7 @@ specialisation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -33,6 +34,7 @@ from tilewright.ir.types import MAX_TILE_ELEMENTS, PtrType, scalar
 from tilewright.lang.hints import Hints
 
 __all__ = [
+    "LARGEST_DIVISOR",
     "MAX_EXTENT",
     "MAX_WHOLE_EXTENT",
     "ExactFloat",
@@ -42,6 +44,8 @@ __all__ = [
     "TensorSpecialization",
     "arguments_of",
     "describe",
+    "divisor",
+    "extent_divisors",
     "offsets_name",
     "record_argument",
 ]
@@ -50,6 +54,8 @@ __all__ = [
 MAX_EXTENT = 2**31 - 1
 # Tensors that the kernel cuts itself leave room for any tile over their edge.
 MAX_WHOLE_EXTENT = 2**31 - MAX_TILE_ELEMENTS
+# Suffices for TMA and vector loads; a larger divisor would only add keys.
+LARGEST_DIVISOR = 16
 
 
 class ExactFloat(float):
@@ -206,3 +212,18 @@ def _tensor_arguments(name: str, spec: TensorSpecialization) -> list[Argument]:
     for axis, divisor in enumerate(spec.stride_divisors):
         found.append(Argument(Stride(name, axis), scalar(element), divisor, 0))
     return found
+
+
+def extent_divisors(shape: Iterable[int], runs_along: Iterable[bool]) -> tuple[int, ...]:
+    """The divisors of extents: only that of the contiguous axis, where vectors may fill the axis.
+
+    Machine code does not depend on the divisors of the other extents, so a specialisation by them
+    would only add compilations.
+    """
+    axes = zip(shape, runs_along, strict=True)
+    return tuple(divisor(extent) if is_along else 1 for extent, is_along in axes)
+
+
+def divisor(number: int) -> int:
+    """The largest power of two up to 16 that divides a number; zero is divisible by 16."""
+    return min(number & -number, LARGEST_DIVISOR) if number else LARGEST_DIVISOR

@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType, DType
 from tilewright.errors import LaunchError
+from tilewright.frontend.signature.constants import constant_of
 from tilewright.frontend.signature.signature import (
     AccumParam,
     ConstParam,
@@ -41,7 +42,7 @@ from tilewright.ir.launch_terms import (
     Stride,
     TileCount,
 )
-from tilewright.jit.bind.scalars import Unfit, constant_of, described, number_of
+from tilewright.jit.bind.scalars import Unfit, described, number_of
 from tilewright.lang.hints import KernelHints
 from tilewright.runtime.devices.device import Device, current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.frontend.signature.signature import TensorParam
@@ -11,6 +10,8 @@ from tilewright.frontend.signature.specialization import (
     PointerSpec,
     Specialization,
     TensorSpecialization,
+    divisor,
+    extent_divisors,
     offsets_name,
 )
 from tilewright.jit.bind.binding import Binding
@@ -18,9 +19,7 @@ from tilewright.runtime.devices.backend import ALIGNMENT
 from tilewright.runtime.memory.partition import PersistentPartition
 from tilewright.runtime.memory.tensor import Tensor
 
-__all__ = ["LARGEST_DIVISOR", "divisor", "extent_divisors", "specialize"]
-
-LARGEST_DIVISOR = 16  # suffices for TMA and vector loads; a larger one would only add keys
+__all__ = ["specialize"]
 
 
 def specialize(binding: Binding) -> Specialization:
@@ -86,18 +85,3 @@ def _plain_spec(tensor: Tensor) -> TensorSpecialization:
         wide=wide,
         far=wide or last_element > MAX_EXTENT,
     )
-
-
-def extent_divisors(shape: Iterable[int], runs_along: Iterable[bool]) -> tuple[int, ...]:
-    """The divisors of extents: only that of the contiguous axis, where vectors may fill the axis.
-
-    Machine code does not depend on the divisors of the other extents, so a specialisation by them
-    would only add compilations.
-    """
-    axes = zip(shape, runs_along, strict=True)
-    return tuple(divisor(extent) if is_along else 1 for extent, is_along in axes)
-
-
-def divisor(number: int) -> int:
-    """The largest power of two up to 16 that divides a number; zero is divisible by 16."""
-    return min(number & -number, LARGEST_DIVISOR) if number else LARGEST_DIVISOR

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.dtypes import AnyDType, DType, f16, i32
 from tilewright.errors import LaunchError
+from tilewright.frontend.signature.constants import constant_of
 from tilewright.frontend.signature.signature import (
     MappedParam,
     MutParam,
@@ -21,12 +22,13 @@ from tilewright.frontend.signature.signature import (
     WholeParam,
 )
 from tilewright.frontend.signature.specialization import (
+    LARGEST_DIVISOR,
     PointerSpec,
     Specialization,
     TensorSpecialization,
+    divisor,
+    extent_divisors,
 )
-from tilewright.jit.bind.scalars import constant_of
-from tilewright.jit.bind.specialize import LARGEST_DIVISOR, divisor, extent_divisors
 from tilewright.lang.hints import Hints
 
 __all__ = ["cut_by_segments", "sample_specialization", "sampled_constants", "settable_names"]
