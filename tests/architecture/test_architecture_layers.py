@@ -21,7 +21,17 @@ from source_tree import (
 
 # A unit may import units of its own row and of the rows above. "" is `tilewright/__init__.py`.
 LAYERS = (
-    ("errors", "source", "deep_calls", "dtypes", "given", "diagnostics", "settings", "version"),
+    (
+        "errors",
+        "source",
+        "deep_calls",
+        "dtypes",
+        "given",
+        "diagnostics",
+        "files",
+        "settings",
+        "version",
+    ),
     ("ir",),
     ("analysis", "bytecode"),
     ("check", "passes"),

@@ -49,7 +49,7 @@ print(os.waitpid(child, 0)[1], *found)
 HELD = """
 import os, sys, time
 from pathlib import Path
-from tilewright.jit.cache.process_lock import hold_lock
+from tilewright.files.process_lock import hold_lock
 
 with hold_lock(Path(sys.argv[1]), 0):
     child = os.fork()

@@ -13,8 +13,8 @@ import types
 
 import pytest
 
-from tilewright.jit.cache import process_lock
-from tilewright.jit.cache.process_lock import Taken
+from tilewright.files import process_lock
+from tilewright.files.process_lock import Taken
 
 ELSEWHERE = """
 import os, select, signal, sys, types

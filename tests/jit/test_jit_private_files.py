@@ -14,15 +14,15 @@ import pytest
 from test_jit_disk_cache import add, build, counted, folder  # noqa: F401 (fixtures)
 
 import tilewright as tw
-from tilewright.jit.cache import private_files
-from tilewright.jit.cache.private_files import (
+from tilewright.files.private_files import (
     Unusable,
     check_folder,
     check_root,
     read_private,
     write_private,
 )
-from tilewright.jit.cache.process_lock import hold_lock
+from tilewright.files.process_lock import hold_lock
+from tilewright.jit.cache import private_files
 from tilewright.jit.cache.store import FOLDER, MARKER, FileStore
 from tilewright.settings import Settings
 from tilewright.tune import own_files, records

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from tilewright.jit.cache.process_lock import Taken, hold_lock
+from tilewright.files.process_lock import Taken, hold_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from tilewright.jit.cache.process_lock import hold_lock
+from tilewright.files.process_lock import hold_lock
 with hold_lock(Path(sys.argv[1]), 10):
     print("mine", flush=True)
     time.sleep(60)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tilewright.jit.cache.private_files import Unusable
-from tilewright.jit.cache.process_lock import hold_lock
+from tilewright.files.private_files import Unusable
+from tilewright.files.process_lock import hold_lock
 from tilewright.jit.cache.store import FileStore
 
 KEY = "ab" + "0" * 62

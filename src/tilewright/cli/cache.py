@@ -10,8 +10,8 @@ from rich.text import Text
 
 from tilewright.cli.options import json_option
 from tilewright.cli.screen import BadInput, Screen
+from tilewright.files.private_files import Unusable, check_root, is_absent, is_homeless
 from tilewright.jit.cache.disk import Kept, kept_kernels, store_of
-from tilewright.jit.cache.private_files import Unusable, check_root, is_absent, is_homeless
 from tilewright.jit.cache.store import FileStore
 from tilewright.runtime.memory.pool import in_units
 from tilewright.settings import current_settings

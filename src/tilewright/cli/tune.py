@@ -24,7 +24,7 @@ from tilewright.cli.tune_goals import Goal, find_goals
 from tilewright.cli.tune_moves import export_records, import_records
 from tilewright.cli.tune_records import show_records, show_tunables
 from tilewright.errors import TuneError
-from tilewright.jit.cache.private_files import Unusable
+from tilewright.files.private_files import Unusable
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.runtime.devices.device import Device
 from tilewright.tune import Record, Records

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import TuneError
-from tilewright.jit.cache.private_files import (
+from tilewright.files.private_files import (
     Unusable,
     check_folder,
     check_root,

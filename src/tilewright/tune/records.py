@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from tilewright.errors import TuneError
-from tilewright.jit.cache.private_files import Unusable, is_absent, write_private
-from tilewright.jit.cache.process_lock import Taken, hold_lock
+from tilewright.files.private_files import Unusable, is_absent, write_private
+from tilewright.files.process_lock import Taken, hold_lock
 from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.devices.process import ForkedLock

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from tilewright.files.private_files import Unusable, warn_once
+from tilewright.files.process_lock import Taken
 from tilewright.frontend.signature.specialization import NamedConstant, describe
 from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKind
 from tilewright.jit.cache.entries import read_facts, write_facts
@@ -30,8 +32,6 @@ from tilewright.jit.cache.fingerprints import (
     package_signature,
 )
 from tilewright.jit.cache.plain_data import Schema, Unreadable, Unwritable
-from tilewright.jit.cache.private_files import Unusable, warn_once
-from tilewright.jit.cache.process_lock import Taken
 from tilewright.jit.cache.store import FileStore
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.jit.loader import cuda_program

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.jit.cache.private_files import (
+from tilewright.files.private_files import (
     Unusable,
     check_folder,
     check_root,
@@ -29,7 +29,7 @@ from tilewright.jit.cache.private_files import (
     read_private,
     write_private,
 )
-from tilewright.jit.cache.process_lock import Taken, hold_lock
+from tilewright.files.process_lock import Taken, hold_lock
 
 __all__ = ["FOLDER", "MARKER", "FileStore", "StoredFile"]
 

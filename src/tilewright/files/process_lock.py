@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilewright.jit.cache.private_files import open_private
+from tilewright.files.private_files import open_private
 
 __all__ = ["Taken", "hold_lock"]
 

@@ -1,0 +1,1 @@
+"""Files that only this user can have written, and locks between processes."""
