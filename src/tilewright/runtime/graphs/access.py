@@ -127,16 +127,12 @@ class TimelineAccess:
         stamp = self.graph.stamp
         if stamp is None or stamp is self.seen:
             return
-        before, self.seen = self.seen, stamp
         stamp.is_seen = True
-        try:
-            for use in self._reads:
-                timeline.put(use, stamp.stream, stamp.count, None)
-            for use, sources in self._writes:
-                timeline.put(use, stamp.stream, stamp.count, stamp.outcome(sources))
-        except BaseException:  # raised by a signal handler
-            self.seen = before
-            raise
+        for use in self._reads:
+            timeline.put(use, stamp.stream, stamp.count, None)
+        for use, sources in self._writes:
+            timeline.put(use, stamp.stream, stamp.count, stamp.outcome(sources))
+        self.seen = stamp  # last: after an exception of a signal handler the uses are put again
 
 
 class GraphAccess:
