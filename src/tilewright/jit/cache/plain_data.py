@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 __all__ = ["Schema", "TextContext", "Unreadable", "Unwritable"]
 
@@ -27,9 +27,8 @@ MOST_DEEP = 200  # nesting of objects; visitors of decoded objects recurse
 MOST_BITS = 1024  # of an integer
 
 Wanted = TypeVar("Wanted")
-# The forms of a declared type's values: by the type of the JSON data, the function that reads it.
-# A union has the forms of its parts, which differ in that type.
-Form: TypeAlias = "dict[type, Callable[[Any, _Reader], Any]]"
+# Reads JSON data of one type.
+Read = Callable[[Any, "_Reader"], Any]
 
 
 class Unreadable(Exception):
@@ -55,6 +54,17 @@ class TextContext:
 
 
 _NOTHING = TextContext()
+
+
+class _Form(dict[type, Read]):
+    """The forms of a declared type's values, by the type of the JSON data.
+
+    A union has the forms of its parts, which differ in that type.
+    """
+
+    def __missing__(self, kind: type) -> NoReturn:
+        wanted = " or ".join(known.__name__ for known in self)
+        raise Unreadable(f"a {kind.__name__} stands for a {wanted}")
 
 
 class Schema:
@@ -109,17 +119,17 @@ class Schema:
             raise Unreadable(f"this is a {type(found).__name__}, not a {wanted.__name__}")
         return found
 
-    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, Form], ...]:
+    def _forms_of(self, cls: type, known: dict[str, Any]) -> tuple[tuple[str, _Form], ...]:
         hints = get_type_hints(cls, localns=known)
         declared = fields(cast("Any", cls))
         return tuple((field.name, self._form(hints[field.name])) for field in declared)
 
-    def _form(self, declared: Any) -> Form:
+    def _form(self, declared: Any) -> _Form:
         """The forms of a declared type, which may be a union."""
         is_union = get_origin(declared) in (Union, UnionType)
         parts = get_args(declared) if is_union else (declared,)
         listed = tuple(part for part in parts if self._is_listed(part))
-        found: Form = {int: _reference(listed)} if listed else {}
+        found = _Form({int: _reference(listed)} if listed else {})
         for part in parts:
             if part not in listed:
                 data, read = self._form_of_one(part)
@@ -132,14 +142,14 @@ class Schema:
         is_class = isinstance(declared, type) and get_origin(declared) is None
         return is_class and any(issubclass(cls, declared) for cls in self.classes.values())
 
-    def _form_of_one(self, declared: Any) -> tuple[type, Callable[[Any, _Reader], Any]]:
+    def _form_of_one(self, declared: Any) -> tuple[type, Read]:
         origin, parts = get_origin(declared), get_args(declared)
         if origin is frozenset or (origin is tuple and parts[1:] == (Ellipsis,)):
             return list, _many(origin, self._form(parts[0]))
         if origin is tuple:
             return list, _row(tuple(map(self._form, parts)))
         if isinstance(origin, type) and issubclass(origin, Mapping):
-            return list, _map(_row(tuple(map(self._form, parts))))
+            return list, _map(_many(tuple, _Form({list: _row(tuple(map(self._form, parts)))})))
         if declared in _PLAIN:
             return _PLAIN[declared]
         if declared is self.outside:
@@ -212,7 +222,8 @@ class _Reader:
         if len(row) != 1 + len(forms):
             raise Unreadable(f"a {cls.__name__} has {len(forms)} fields, not {len(row) - 1}")
         self._deepest = 0
-        values = [_read(form, data, self) for data, (_, form) in zip(row[1:], forms, strict=True)]
+        pairs = zip(row[1:], forms, strict=True)
+        values = [form[type(data)](data, self) for data, (_, form) in pairs]
         if self._deepest == MOST_DEEP:
             raise Unreadable("too many objects are inside one another")
         try:
@@ -243,15 +254,6 @@ def _refuse(text: str) -> Any:
 # --- forms ----------------------------------------------------------------------------------------
 
 
-def _read(form: Form, data: Any, reader: _Reader) -> Any:
-    """The value of some data, in the form that data of its type has."""
-    read = form.get(type(data))
-    if read is None:
-        wanted = " or ".join(kind.__name__ for kind in form)
-        raise Unreadable(f"a {type(data).__name__} stands for a {wanted}")
-    return read(data, reader)
-
-
 def _same(data: Any, _: _Reader) -> Any:
     return data
 
@@ -269,7 +271,7 @@ def _read_float(data: str, _: _Reader) -> float:
         raise Unreadable(f"{data!r:.40} is no number") from error
 
 
-_PLAIN: dict[Any, tuple[type, Callable[[Any, _Reader], Any]]] = {
+_PLAIN: dict[Any, tuple[type, Read]] = {
     int: (int, _read_int),
     bool: (bool, _same),
     str: (str, _same),
@@ -278,7 +280,7 @@ _PLAIN: dict[Any, tuple[type, Callable[[Any, _Reader], Any]]] = {
 }
 
 
-def _member(cls: type[Enum]) -> Callable[[str, _Reader], Enum]:
+def _member(cls: type[Enum]) -> Read:
     """A member of an enumeration, by its name."""
 
     def read(data: str, _: _Reader) -> Enum:
@@ -290,7 +292,7 @@ def _member(cls: type[Enum]) -> Callable[[str, _Reader], Enum]:
     return read
 
 
-def _reference(classes: tuple[type, ...]) -> Callable[[int, _Reader], Any]:
+def _reference(classes: tuple[type, ...]) -> Read:
     """An object with a row of its own, by its number."""
 
     def read(data: int, reader: _Reader) -> Any:
@@ -302,27 +304,28 @@ def _reference(classes: tuple[type, ...]) -> Callable[[int, _Reader], Any]:
     return read
 
 
-def _many(cls: type, item: Form) -> Callable[[list[Any], _Reader], Any]:
+def _many(cls: type, item: _Form) -> Read:
     """A tuple or a frozenset of any length, of one form."""
-    return lambda data, reader: cls([_read(item, one, reader) for one in data])
+    return lambda data, reader: cls([item[type(one)](one, reader) for one in data])
 
 
-def _row(items: tuple[Form, ...]) -> Callable[[list[Any], _Reader], tuple[Any, ...]]:
+def _row(items: tuple[_Form, ...]) -> Read:
     """A tuple of fixed length, with a form for each item."""
 
     def read(data: list[Any], reader: _Reader) -> tuple[Any, ...]:
         if len(data) != len(items):
             raise Unreadable(f"there are {len(data)} values for {len(items)}")
-        return tuple(_read(item, one, reader) for item, one in zip(items, data, strict=True))
+        pairs = zip(items, data, strict=True)
+        return tuple([item[type(one)](one, reader) for item, one in pairs])
 
     return read
 
 
-def _map(pair: Callable[[list[Any], _Reader], Any]) -> Callable[[list[Any], _Reader], Any]:
-    """A mapping, in its order."""
+def _map(pairs: Read) -> Read:
+    """A mapping, in its order, from its pairs."""
 
     def read(data: list[Any], reader: _Reader) -> dict[Any, Any]:
-        found = dict(_read({list: pair}, one, reader) for one in data)
+        found = dict(pairs(data, reader))
         if len(found) != len(data):
             raise Unreadable("a key is there twice")
         return found
