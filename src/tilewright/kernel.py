@@ -21,13 +21,12 @@ from tilewright.frontend.signature.signature import Signature, read_signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction, capture
 from tilewright.jit.bind.binding import with_inferred
-from tilewright.jit.bind.grid import check_grid, choose_grid_again
-from tilewright.jit.bind.launch import bind_launch
-from tilewright.jit.bind.launch_warnings import ExtentTeller, warn_of_padding
+from tilewright.jit.bind.launch import bind_launch, check_grid, choose_grid_again
 from tilewright.jit.bind.specialize import specialize
 from tilewright.jit.cache.memory import SingleFlight
 from tilewright.jit.compile.compiled import CompiledKernel, Options, Request, chosen_placement
 from tilewright.jit.compile.executable import Executable, make_executable
+from tilewright.jit.compile.launch_warnings import ExtentTeller, warn_of_padding
 from tilewright.jit.loader import compiler
 from tilewright.jit.plans.launch import (
     build_launch,

@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import Const, Cut, Mapped, Ref, f16, f32, kernels
 from tilewright.dims import BM, BN, K, M, N
-from tilewright.jit.compile.fitting import TOLERATED
+from tilewright.jit.compile.launch_warnings import TOLERATED
 
 OTHERS = ("sm_80", "sm_89", "sm_100", "sm_120")  # sm_90 has measured records
 

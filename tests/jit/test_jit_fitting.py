@@ -13,7 +13,7 @@ from tilewright.dims import BM, BN, K, M, N
 from tilewright.errors import ToolchainError
 from tilewright.frontend.signature.samples import sample_specialization
 from tilewright.jit.compile.compiled import Request
-from tilewright.jit.compile.fitting import TOLERATED, SpillTeller
+from tilewright.jit.compile.launch_warnings import TOLERATED, SpillTeller
 from tilewright.kernels.rows.softmaxes import softmax_rows
 
 

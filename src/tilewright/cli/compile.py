@@ -26,7 +26,7 @@ from tilewright.cli.tile_ir_files import write_bytes
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.ir.text import module_text
 from tilewright.jit.compile.compiled import CompiledKernel
-from tilewright.jit.compile.fitting import TOLERATED
+from tilewright.jit.compile.launch_warnings import TOLERATED
 from tilewright.kernel import Kernel
 from tilewright.runtime.loading import load_module
 

@@ -18,7 +18,7 @@ from tilewright.bytecode import decode
 from tilewright.cutile.arguments import annotated_function, pass_arguments
 from tilewright.errors import LaunchError
 from tilewright.given import as_ints, shown
-from tilewright.jit.bind.grid import MAX_BLOCKS
+from tilewright.jit.bind.launch import MAX_BLOCKS
 
 __all__ = ["BEHAVIOUR", "Behaviour", "launch"]
 

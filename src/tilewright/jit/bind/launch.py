@@ -3,23 +3,41 @@
 All refusals that need no compiler are here, cheapest first: kinds, ranks, dtypes, devices, dims,
 partitions, the grid, overlaps. Binding allocates and borrows nothing. The signature is valid;
 launch checks, which the compiler derives, are evaluated later by `launch`.
+
+The grid has the number of blocks along each axis. Outputs with one piece for each block (`Mut`,
+unless cut with `prefix=True`) define the grid and must agree. Without such an output the grid comes
+from the call, or from the walked outputs.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from math import prod
 from typing import Any
 
+from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import Signature, TensorParam
 from tilewright.frontend.signature.specialization import MAX_WHOLE_EXTENT
+from tilewright.given import int_or, shown
+from tilewright.ir.function import EntryHints
 from tilewright.ir.launch_terms import Extent, LaunchTerm
 from tilewright.jit.bind.binding import Binding, bind_arguments, inferable
-from tilewright.jit.bind.grid import choose_grid
 from tilewright.lang.hints import KernelHints
+from tilewright.runtime.memory.partition import HostPartition
 from tilewright.runtime.order.access import Access, Mode, check_accesses
 
-__all__ = ["bind_launch", "check_devices", "rules_for_extents"]
+__all__ = [
+    "MAX_BLOCKS",
+    "bind_launch",
+    "check_devices",
+    "check_grid",
+    "choose_grid",
+    "choose_grid_again",
+    "common_grid",
+    "rules_for_extents",
+]
 
 
 def bind_launch(
@@ -153,3 +171,177 @@ def _check_extents(binding: Binding) -> None:
             why = f"{dim} is {wanted}, the extent of `{home}` along axis {home_axis}"
         if extent != wanted:
             raise binding.refused(param.name, f"has extent {extent} along axis {axis}, but {why}")
+
+
+# --- the grid -------------------------------------------------------------------------------------
+
+
+# The device launches a one-dimensional grid, whose block numbers have 32 bits.
+MAX_BLOCKS = 2**31 - 1
+
+Extents = tuple[int, ...]
+
+
+def check_grid(kernel: str, extents: tuple[Any, ...]) -> Extents:
+    """Check the extents of `k.grid(…)`: at least one extent, none negative."""
+    if not extents:
+        raise LaunchError(f"{kernel}.grid() needs the number of blocks along each axis")
+    checked = tuple(int_or(extent, -1) for extent in extents)
+    if min(checked) < 0:
+        given = ", ".join(map(shown, extents))
+        raise LaunchError(f"{kernel}.grid({given}): numbers of blocks are integers, not negative")
+    return checked
+
+
+def choose_grid(binding: Binding, given: Extents | None) -> None:
+    """Choose the grid and the block numbering; `given` is the grid of the call, if it has one."""
+    cut = {param.name: binding.partitions[param.name] for param in binding.signature.mut_outputs}
+    exact = {name: part.grid for name, part in cut.items() if not part.is_prefix}
+    if exact:
+        binding.grid = _common_grid(binding, exact, given)
+        order = binding.partitions[next(iter(exact))].order
+        binding.descending = tuple(at for at, axis in enumerate(order) if axis < 0)
+    elif given is not None:
+        binding.grid, binding.is_grid_given = given, True
+    else:
+        binding.grid = (_walking_blocks(binding),)
+    binding.blocks = prod(binding.grid)
+    for name, part in cut.items():
+        if part.is_prefix:
+            _check_prefix(binding, name, part)
+    _check_number(binding, exact)
+    _check_walks(binding, exact)
+
+
+def choose_grid_again(binding: Binding, given: Extents | None, hints: EntryHints) -> None:
+    """Choose the grid by the hints of the compiled kernel: a walk has all blocks that fit."""
+    if binding.walked and hints != binding.compiled_hints:
+        binding.compiled_hints = hints
+        choose_grid(binding, given)
+
+
+def _check_number(binding: Binding, exact: Iterable[str]) -> None:
+    """Refuse a launch of 2**31 blocks or more, wherever the number comes from."""
+    if binding.blocks <= MAX_BLOCKS:
+        return
+    kernel, blocks = binding.signature.kernel, shown(binding.blocks)
+    owner = next(iter(exact), None)
+    if owner is None:
+        raise LaunchError(
+            f"the grid of kernel `{kernel}` has {blocks} blocks, more than a launch can have, "
+            f"{MAX_BLOCKS}: let each do more"
+        )
+    raise LaunchError(
+        f"`{owner}` of kernel `{kernel}` has {blocks} pieces, more than a launch can have: "
+        "use larger ones"
+    )
+
+
+def common_grid(partitions: Iterable[HostPartition]) -> Extents | None:
+    """The grid of a launch all of whose outputs have one piece for each block, and equal grids.
+
+    None in every other case, which `choose_grid` handles.
+    """
+    found: Extents | None = None
+    for cut in partitions:
+        tiling = cut.tiling
+        if tiling.is_prefix or (found is not None and tiling.grid != found):
+            return None
+        found = tiling.grid
+    return None if found is None or prod(found) > MAX_BLOCKS else found
+
+
+# --- outputs with one piece for each block --------------------------------------------------------
+
+
+def _common_grid(binding: Binding, exact: dict[str, Extents], given: Extents | None) -> Extents:
+    """The common grid of the outputs with one piece for each block."""
+    first, *others = exact
+    for name in others:
+        if not _are_equal(exact[name], exact[first]):
+            raise binding.refused(
+                name,
+                f"has a grid of {exact[name]} pieces, but `{first}` has {exact[first]}: one block "
+                "writes one piece of each, so the grids must be equal",
+            )
+    if given is not None and not _are_equal(given, exact[first]):
+        raise binding.refused(
+            first,
+            f"has a grid of {exact[first]} pieces, one for each block, but the call gives"
+            f" {shown(given)}: leave .grid(…) out, or cut the output with prefix=True",
+        )
+    return exact[first]
+
+
+def _are_equal(left: Extents, right: Extents) -> bool:
+    """Whether two grids are equal up to trailing axes of extent one."""
+    return all(one == other for one, other in zip_longest(left, right, fillvalue=1))
+
+
+# --- outputs with at least one piece for each block -----------------------------------------------
+
+
+def _check_prefix(binding: Binding, name: str, part: HostPartition) -> None:
+    """Refuse a grid with more blocks than an output with `prefix=True` has pieces."""
+    pairs = zip_longest(part.grid, binding.grid, fillvalue=1)
+    for axis, (pieces, blocks) in enumerate(pairs):
+        if blocks > pieces:
+            raise binding.refused(
+                name,
+                f"has a grid of {part.grid} pieces, but the launch has {shown(binding.grid)}"
+                f" blocks: {shown(blocks)} along axis {axis}, each of which needs a piece",
+            )
+
+
+# --- walked outputs -------------------------------------------------------------------------------
+
+
+def _walking_blocks(binding: Binding) -> int:
+    """The number of blocks of a launch all of whose outputs are walked."""
+    if not binding.walked:
+        name = binding.signature.kernel
+        raise LaunchError(
+            f"kernel `{name}` has no output with exactly one piece for each block, which would say "
+            f"how many run: launch it as `{name}.grid(n)(…)`"
+        )
+    limit = _block_limit(binding)
+    # The same blocks walk all outputs: some blocks have no tile of an output with fewer tiles.
+    return max(walked.blocks(limit) for walked in binding.walked.values())
+
+
+def _block_limit(binding: Binding) -> int:
+    """The number of blocks that the call requests, by default as many as are resident at once."""
+    given = {name: w.max_blocks for name, w in binding.walked.items() if w.max_blocks is not None}
+    hints = binding.compiled_hints or binding.hints.of(binding.device.target)
+    limit = binding.device.backend.resident_blocks(hints.occupancy or 1, hints.num_ctas or 1)
+    for number, (name, blocks) in enumerate(given.items()):
+        if number and blocks != limit:
+            first = next(iter(given))
+            raise binding.refused(
+                name,
+                f"is walked by {shown(blocks)} blocks, but `{first}` by {shown(limit)}: one"
+                " launch has one number of blocks, so say the same blocks=… or say it once",
+            )
+        limit = blocks
+    return limit
+
+
+def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
+    """Refuse a walk with fewer blocks than the grid, if another argument defines the grid."""
+    owner = next((f"`{name}` has" for name in exact), "the launch has")
+    for name, walked in binding.walked.items():
+        if walked.max_blocks is not None and walked.max_blocks < binding.blocks:
+            raise binding.refused(
+                name,
+                f"is walked by at most {walked.max_blocks} blocks, but {owner} {binding.blocks} "
+                f"{'pieces, one for each block' if exact else 'of them'}: leave out blocks=…",
+            )
+        tiles = prod(walked.grid)
+        if tiles + binding.blocks > MAX_BLOCKS:
+            text = (
+                f"is walked by {binding.blocks} blocks, which with its {tiles} tiles are more than "
+                f"can be counted, {MAX_BLOCKS}: launch fewer"
+            )
+            if tiles > MAX_BLOCKS // 2:
+                text = f"has {tiles} tiles, more than can be counted: use larger ones"
+            raise binding.refused(name, text)

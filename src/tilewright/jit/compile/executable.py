@@ -19,7 +19,7 @@ from tilewright.frontend.signature.specialization import describe
 from tilewright.frontend.source.captures import Captures
 from tilewright.jit.cache.memory import in_background
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
-from tilewright.jit.compile.fitting import SpillTeller, refused_tile
+from tilewright.jit.compile.launch_warnings import SpillTeller, refused_tile
 from tilewright.jit.loader import Program, cpu_program, cuda_program, disk_cache
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from tilewright.frontend.signature.signature import MappedParam, Signature
 from tilewright.frontend.signature.specialization import MAX_EXTENT
 from tilewright.ir.launch_terms import Blocks, Extent, GridExtent, LaunchTerm, Stride, TileCount
 from tilewright.jit.bind.binding import Binding
-from tilewright.jit.bind.grid import choose_grid, common_grid
-from tilewright.jit.bind.launch import rules_for_extents
+from tilewright.jit.bind.launch import choose_grid, common_grid, rules_for_extents
 from tilewright.jit.plans.plan import Number, Plan
 from tilewright.runtime.memory.layout_templates import TensorSpec
 from tilewright.runtime.memory.partition import HostPartition, PersistentPartition, Tiling
