@@ -21,8 +21,7 @@ from tilewright.frontend.signature.signature import Signature, read_signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction, capture
 from tilewright.jit.bind.binding import with_inferred
-from tilewright.jit.bind.launch import bind_launch, check_grid, choose_grid_again
-from tilewright.jit.bind.specialize import specialize
+from tilewright.jit.bind.launch import bind_launch, check_grid, choose_grid_again, specialize
 from tilewright.jit.cache.memory import SingleFlight
 from tilewright.jit.compile.compiled import CompiledKernel, Options, Request, chosen_placement
 from tilewright.jit.compile.executable import Executable, make_executable

@@ -12,7 +12,7 @@ from collections import Counter
 
 from entry_samples import Sample, samples
 
-from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
+from tilewright.jit.cache.disk import CLASSES, read_facts, write_facts
 from tilewright.jit.cache.plain_data import Unreadable
 
 COUNT = int(os.environ.get("FUZZ_COUNT", "10000")) // 5

@@ -24,7 +24,7 @@ from tilewright.check.launch import LaunchCheck
 from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKind
 from tilewright.ir.launch_terms import LaunchTerm
 from tilewright.jit.cache import disk as disk_cache
-from tilewright.jit.cache.entries import CLASSES, read_facts, write_facts
+from tilewright.jit.cache.disk import CLASSES, read_facts, write_facts
 from tilewright.jit.cache.plain_data import MOST_DEEP, Schema, Unreadable, Unwritable
 from tilewright.jit.cache.store import _MAGIC, FOLDER
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tilewright import AnyDType, Mut, Ref, f16, f32, i16, i32, u8
 from tilewright.dims import BM, BN, B, M, N, T
-from tilewright.jit.bind.specialize import specialize
+from tilewright.jit.bind.launch import specialize
 
 
 class TX(AnyDType): ...

@@ -6,26 +6,39 @@ launch checks, which the compiler derives, are evaluated later by `launch`.
 
 The grid has the number of blocks along each axis. Outputs with one piece for each block (`Mut`,
 unless cut with `prefix=True`) define the grid and must agree. Without such an output the grid comes
-from the call, or from the walked outputs.
+from the call, or from the walked outputs. The specialisation has the properties of the tensors that
+the compiler relies on.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from math import prod
 from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.frontend.signature.signature import Signature, TensorParam
-from tilewright.frontend.signature.specialization import MAX_WHOLE_EXTENT
+from tilewright.frontend.signature.specialization import (
+    MAX_EXTENT,
+    MAX_WHOLE_EXTENT,
+    PointerSpec,
+    Specialization,
+    TensorSpecialization,
+    divisor,
+    extent_divisors,
+    offsets_name,
+)
 from tilewright.given import int_or, shown
 from tilewright.ir.function import EntryHints
 from tilewright.ir.launch_terms import Extent, LaunchTerm
 from tilewright.jit.bind.binding import Binding, bind_arguments, inferable
 from tilewright.lang.hints import KernelHints
-from tilewright.runtime.memory.partition import HostPartition
+from tilewright.runtime.devices.backend import ALIGNMENT
+from tilewright.runtime.memory.partition import HostPartition, PersistentPartition
+from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.order.access import Access, Mode, check_accesses
 
 __all__ = [
@@ -37,6 +50,7 @@ __all__ = [
     "choose_grid_again",
     "common_grid",
     "rules_for_extents",
+    "specialize",
 ]
 
 
@@ -345,3 +359,71 @@ def _check_walks(binding: Binding, exact: Iterable[str]) -> None:
             if tiles > MAX_BLOCKS // 2:
                 text = f"has {tiles} tiles, more than can be counted: use larger ones"
             raise binding.refused(name, text)
+
+
+# --- the specialisation ---------------------------------------------------------------------------
+
+
+def specialize(binding: Binding) -> Specialization:
+    """The specialisation of a call; it has no extent in it."""
+    signature, target = binding.signature, binding.device.target
+    return Specialization(
+        tensors=tuple(_tensor_spec(binding, param) for param in signature.tensors),
+        constants=tuple(sorted(binding.constants.items())),
+        scalars=tuple(binding.dtype(param.dtype) for param in signature.scalars),
+        target=target,
+        grid_rank=len(binding.grid) if binding.is_grid_given else None,
+        hints=binding.hints.of(target),
+        pointers=tuple(
+            PointerSpec(pointed.dtype, _address_divisor(pointed))
+            for pointed in (binding.tensors[param.name] for param in signature.pointers)
+        ),
+    )
+
+
+def _address_divisor(tensor: Tensor) -> int:
+    return divisor(tensor.offset * tensor.itemsize or ALIGNMENT)
+
+
+def _tensor_spec(binding: Binding, param: TensorParam) -> TensorSpecialization:
+    spec = _plain_spec(binding.tensors[param.name])
+    partition = binding.partitions.get(param.name)
+    if partition is None:
+        return spec
+    offsets = binding.tensors.get(offsets_name(param.name))
+    walked = binding.walked.get(param.name)
+    return replace(
+        spec,
+        tile=partition.tile,
+        order=partition.order,
+        is_prefix=partition.is_prefix,
+        segments=None if offsets is None else _plain_spec(offsets),
+        group=(1, 1) if walked is None else _group(walked),
+    )
+
+
+def _group(walked: PersistentPartition) -> tuple[int, int] | None:
+    """The group of a walk along the last two axes; None if the call gives none."""
+    if walked.group is None:
+        return None
+    *_, rows, columns = (1, *walked.group)
+    return rows, columns
+
+
+def _plain_spec(tensor: Tensor) -> TensorSpecialization:
+    """The properties that every tensor has, cut or not."""
+    shape, strides = tensor.shape, tensor.strides
+    wide = any(stride > MAX_EXTENT for stride in strides)
+    last_element = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    # The contiguous axis is the last one with stride one.
+    along = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
+    runs_along = tuple(axis == along for axis in range(tensor.ndim))
+    return TensorSpecialization(
+        dtype=tensor.dtype,
+        unit_strides=runs_along,
+        address_divisor=_address_divisor(tensor),
+        extent_divisors=extent_divisors(shape, runs_along),
+        stride_divisors=tuple(divisor(stride) for stride in strides),
+        wide=wide,
+        far=wide or last_element > MAX_EXTENT,
+    )
