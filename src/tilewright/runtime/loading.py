@@ -1,23 +1,18 @@
 """Heavy modules, loaded by name on first use: backends, the compiler, the kernels, the tuner.
 
 A module that is still being loaded cannot be used: a finaliser or a signal handler that interrupts
-the import is refused. `runtime` repeats an element and copies contiguous bytes by itself; every
-other operation on a tensor is a kernel. Kernels are layers above this one and need the compiler.
+the import is refused.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
 
 from tilewright.errors import LaunchError
 
-if TYPE_CHECKING:
-    from tilewright.runtime.memory.tensor import Tensor
-    from tilewright.runtime.ops.operation import DeviceOp
-
-__all__ = ["Copying", "LazyModule", "load_copying", "load_module"]
+__all__ = ["LazyModule", "load_module"]
 
 
 def load_module(name: str) -> Any:
@@ -49,18 +44,3 @@ class LazyModule:
 
 def _is_half_loaded(module: Any) -> bool:
     return bool(getattr(module.__spec__, "_initializing", False))
-
-
-class Copying(Protocol):
-    """The interface of `tilewright.kernels.elements.copying`, for tensors of rank 1 to 6."""
-
-    def convert(self, dst: Tensor, src: Tensor) -> DeviceOp[Any]:
-        """Copy each element, in the dtype of `dst`; the shapes are equal."""
-
-    def repeat(self, dst: Tensor, value: int) -> DeviceOp[Any]:
-        """Store an integer in each element of a tensor of unsigned integers."""
-
-
-def load_copying() -> Copying:
-    """The kernels that copy with strides and between dtypes."""
-    return cast("Copying", load_module("tilewright.kernels.elements.copying"))

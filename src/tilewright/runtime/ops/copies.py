@@ -22,7 +22,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime.devices.backend import Bytes
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.loading import load_copying
+from tilewright.runtime.loading import LazyModule
 from tilewright.runtime.memory.dtypes import check_roundable, element_bytes
 from tilewright.runtime.memory.layout import Layout
 from tilewright.runtime.memory.partition import tensor_maker
@@ -46,6 +46,9 @@ __all__ = ["Fill", "FillWork", "Upload", "convert", "copy", "download", "fill", 
 _BITS: dict[int, type[DType]] = {1: u8, 2: u16, 4: u32, 8: u64}  # by bytes
 _MAX_RANK = 6  # of a kernel's tensors
 _LONGEST = 1 << 30  # elements of an axis merged from several
+# Kernels are layers above this one: `convert(dst, src)` copies each element in the dtype of `dst`,
+# `repeat(dst, value)` stores an unsigned integer in each.
+_kernels = LazyModule("tilewright.kernels.elements.copying")
 
 
 class Exported(Protocol):
@@ -124,7 +127,7 @@ def _fill(dst: Tensor, value: Any) -> LaunchOp[Tensor]:
         return LaunchOp().build(work, (dst,), uses_of((dst,), work.roles), dst)
     (layout,) = _merged(dst.layout)
     bits = dst.handle(layout, _BITS[dst.itemsize])
-    return _giving(load_copying().repeat(bits, int.from_bytes(pattern, "little")), dst)
+    return _giving(_kernels.repeat(bits, int.from_bytes(pattern, "little")), dst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +195,7 @@ class _FillBytes:
 
 def _by_kernel(dst: Tensor, src: Tensor, to: type[DType], from_: type[DType]) -> LaunchOp[Tensor]:
     into, out_of = _merged(dst.layout, src.layout)
-    operation = load_copying().convert(dst.handle(into, to), src.handle(out_of, from_))
-    return _giving(operation, dst)
+    return _giving(_kernels.convert(dst.handle(into, to), src.handle(out_of, from_)), dst)
 
 
 def _giving(operation: DeviceOp[Any], result: Tensor) -> LaunchOp[Tensor]:
