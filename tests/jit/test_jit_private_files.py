@@ -14,6 +14,7 @@ import pytest
 from test_jit_disk_cache import add, build, counted, folder  # noqa: F401 (fixtures)
 
 import tilewright as tw
+from tilewright.files import private_files
 from tilewright.files.private_files import (
     Unusable,
     check_folder,
@@ -22,7 +23,6 @@ from tilewright.files.private_files import (
     write_private,
 )
 from tilewright.files.process_lock import hold_lock
-from tilewright.jit.cache import private_files
 from tilewright.jit.cache.store import FOLDER, MARKER, FileStore
 from tilewright.settings import Settings
 from tilewright.tune import own_files, records

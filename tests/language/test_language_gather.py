@@ -9,7 +9,7 @@ from running import assert_same, numpy_of, run
 import tilewright as tw
 from tilewright import Mut, Ref, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from tilewright.dims import BM, BN, B, K, M, N, T
-from tilewright.jit.bind import specialize
+from tilewright.jit.bind import launch as bind_module
 
 INTEGERS = (i8, i16, i32, i64, u8, u16, u32, u64)
 
@@ -96,9 +96,9 @@ def test_far_away_elements_are_reached_in_64_bits(monkeypatch):
     ids = np.array([0, 6, -1, 2**62, -(2**63), 2**33 + 1], np.int64)
     wanted = taken(x, (ids[:, None], np.arange(13)), padding=3)
     assert_same(gathered_rows(x, ids, 0, 3), wanted)
-    monkeypatch.setattr(specialize, "MAX_EXTENT", 12)
+    monkeypatch.setattr(bind_module, "MAX_EXTENT", 12)
     assert_same(gathered_rows(x, ids, 0, 3), wanted)
-    monkeypatch.setattr(specialize, "MAX_EXTENT", 50)  # strides fit, the last element does not
+    monkeypatch.setattr(bind_module, "MAX_EXTENT", 50)  # strides fit, the last element does not
     assert_same(gathered_rows(x, ids, 0, 3), wanted)
 
 

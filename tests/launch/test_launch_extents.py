@@ -13,7 +13,7 @@ from launch_ways import way
 import tilewright as tw
 from tilewright import Const, Mapped, Mut, Ref, f32, i32
 from tilewright.dims import BM, BN, B, K, M, N
-from tilewright.jit.bind import specialize
+from tilewright.jit.bind import launch as bind_module
 from tilewright.jit.plans import polymorphic
 from tilewright.runtime.memory.layout import Layout
 
@@ -183,7 +183,7 @@ def test_equal_polymorphic_keys_have_one_specialisation(one, other, places):
         shape, strides = zip(*axes, strict=True)
         storage = tw.zeros((1,), f32, device=device).storage
         handle = tw.Tensor(storage, f32, Layout(shape, strides, place))
-        return polymorphic.polymorphic_key((handle.spec,)), specialize._plain_spec(handle)
+        return polymorphic.polymorphic_key((handle.spec,)), bind_module._plain_spec(handle)
 
     (key, spec), (key_too, spec_too) = map(key_and_spec, (one, other), places)
     if key == key_too:
