@@ -85,7 +85,7 @@ def test_tileiras_assembles_every_case(target: int):
     assert refused(cases_of(_NEWEST, target), _NEWEST, target) == []
 
 
-@pytest.mark.parametrize("target", (_TARGETS[0], _TARGETS[-1]))
+@pytest.mark.parametrize("target", [_TARGETS[0], _TARGETS[-1]])
 @pytest.mark.parametrize("version", VERSIONS[:-1], ids=_name)
 def test_tileiras_assembles_every_op_of_a_version(version: tuple[int, int], target: int):
     """A version is a matter of the reader, which all targets share; the newest has every op."""
