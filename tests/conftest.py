@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from recorded_kernels import record_into
 
+from tilewright.backends.cuda import program
+from tilewright.errors import ToolchainError
 from tilewright.runtime.devices.device import Device, open_devices
 
 pytest_plugins = ("checked_twice", "placement_ratchet")
@@ -117,6 +119,22 @@ def _has_failed(device: Device) -> bool:
     except Exception:  # noqa: BLE001 (a test may fail an operation with anything)
         return True
     return False
+
+
+@pytest.fixture
+def no_tileiras(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are compiled without the assembler, for a test that looks at no code."""
+    monkeypatch.setattr(program, "assemble", lambda *_: b"cubin")
+
+
+@pytest.fixture
+def nothing_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations are built and closed; a later test that runs one assembles it after all."""
+
+    def refuse(*_: object) -> bytes:
+        raise ToolchainError("the test looks at no code")
+
+    monkeypatch.setattr(program, "assemble", refuse)
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def drawn(seed):
     return *sizes, *lengths, channels, dtype, {"causal": bool(draw.integers(2)), "window": window}
 
 
+@pytest.mark.usefixtures("nothing_assembled")
 @pytest.mark.parametrize("seed", range(30))
 def test_the_launch_agrees(seed):
     batch, key_heads, group, queries, length, channels, dtype, mask = drawn(seed)

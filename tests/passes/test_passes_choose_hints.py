@@ -174,6 +174,7 @@ def _text(made):
     return made.content
 
 
+@pytest.mark.usefixtures("nothing_assembled")
 @pytest.mark.parametrize(("tile", "wanted"), [(256, (1, 2)), (128, (1, 1)), (64, (2, 1))])
 def test_a_walk_has_as_many_blocks_as_the_chosen_hints_let_run(tile, wanted, monkeypatch):
     x, y, z = (tw.meta((8192, 8192), f16, target="sm_90") for _ in "xyz")

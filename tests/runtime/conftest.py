@@ -9,7 +9,6 @@ import runtime_names as tw
 from paper_launches import FunctionWork, copy_kernel, load
 from runtime_doubles import RecordingDriver, reads, writes
 
-from tilewright.backends.cuda import program as assembler
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop import foreign, passed, torch_tensors
 from tilewright.runtime.order import timeline
@@ -135,12 +134,6 @@ def copy(driver, cuda):
         return tw.make_operation("copy", cuda, (writes(z), reads(x)), work, z)
 
     return build
-
-
-@pytest.fixture
-def no_tileiras(monkeypatch):
-    """Kernels are compiled without the assembler; a GPU on paper looks at no code."""
-    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 
 import tilewright as tw
 from tilewright import f16, f32, i32, kernels
-from tilewright.backends.cuda import program as assembler
 from tilewright.kernels.gemm.operands import specialised
 from tilewright.kernels.tunables import TUNABLES
 from tilewright.kernels.tunables.beginnings import dtype_of
@@ -126,7 +125,7 @@ class Watched(Records):
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def watched(monkeypatch, nothing_assembled):
     """Makes records the only ones of a target, and tells of questions."""
 
     def watch(target, records):
@@ -135,7 +134,6 @@ def watched(monkeypatch):
         found.asked = set()
         return found
 
-    monkeypatch.setattr(assembler, "assemble", lambda *_: b"cubin")
     yield watch
     tables.forget_tables()
 
