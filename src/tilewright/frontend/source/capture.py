@@ -13,10 +13,13 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import SourceFileLoader
+from itertools import takewhile
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -115,8 +118,8 @@ def capture(function: FunctionType) -> SourceFunction:
             f"the source of `{function.__qualname__}` is not available: kernels are compiled from "
             f"their source text, so put it in a file or a notebook cell (not `python -c` or `exec`)"
         )
-    file, functions = _parsed(code.co_filename, lines)
-    found = functions.get((code.co_firstlineno, code.co_name), ())
+    file = _parsed(code.co_filename, lines)
+    found = file.functions_at(code.co_firstlineno, code.co_name)
     node = _meant(function, found) if len(found) > 1 else next(iter(found), None)
     if node is None or not _is_unchanged(function, lines):
         raise CompileError(
@@ -124,17 +127,56 @@ def capture(function: FunctionType) -> SourceFunction:
             f"it is neither a plain `def` nor a lambda, or the file has changed since it was "
             f"imported; reload it"
         )
-    return SourceFunction(function, node, file)
+    return SourceFunction(function, node, file.source)
 
 
 # The name of every text of `exec`, and of that of `python -c`, which Python keeps from 3.13 on.
 _SHARED = "<string>"
 
-_Functions = dict[tuple[int, str], tuple[ast.FunctionDef, ...]]  # by line and name
+
+class _ParsedFile:
+    """The tree of a file, and the functions that were looked for in it."""
+
+    def __init__(self, source: SourceFile, tree: ast.Module) -> None:
+        self.source, self._tree = source, tree
+        self._found: dict[tuple[int, str], tuple[ast.FunctionDef, ...]] = {}
+
+    def functions_at(self, line: int, name: str) -> tuple[ast.FunctionDef, ...]:
+        """The functions of a name whose code begins on a line; lambdas can share theirs."""
+        found = self._found.get((line, name))
+        if found is None:
+            near = tuple(_functions(_nodes_at(self._tree, line), line, name))
+            found = near or tuple(_functions(ast.walk(self._tree), line, name))
+            found = self._found.setdefault((line, name), found)
+        return found
+
+
+def _functions(nodes: Iterator[ast.AST], line: int, name: str) -> Iterator[ast.FunctionDef]:
+    for node in nodes:
+        if isinstance(node, ast.Lambda) and name == _LAMBDA and node.lineno == line:
+            yield _as_function(node)
+        if isinstance(node, ast.FunctionDef) and name == node.name and _first_line(node) == line:
+            yield node
+
+
+def _nodes_at(tree: ast.Module, line: int) -> Iterator[ast.AST]:
+    """The nodes that reach over a line, and those without a place, in the order of `ast.walk`.
+
+    The statements of a file stand in the order of their lines.
+    """
+    first = bisect_left(tree.body, line, key=lambda statement: statement.end_lineno or 0)
+    behind = tree.body[first:]
+    waiting = deque[ast.AST](takewhile(lambda statement: _first_line(statement) <= line, behind))
+    while waiting:
+        node = waiting.popleft()
+        end = getattr(node, "end_lineno", None)
+        if end is None or (line <= end and _first_line(node) <= line):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 @lru_cache(maxsize=256)
-def _parsed(path: str, lines: tuple[str, ...]) -> tuple[SourceFile, _Functions]:
+def _parsed(path: str, lines: tuple[str, ...]) -> _ParsedFile:
     try:
         tree = with_room(lambda: ast.parse("".join(lines), filename=path))
     except RecursionError:
@@ -147,14 +189,7 @@ def _parsed(path: str, lines: tuple[str, ...]) -> tuple[SourceFile, _Functions]:
             f"{path} is not Python any more ({error}): kernels are compiled from their source "
             f"text, so import the module again once the file is whole"
         ) from None
-    functions: _Functions = {}
-    for node in ast.walk(tree):
-        made = _as_function(node) if isinstance(node, ast.Lambda) else node
-        if isinstance(made, ast.FunctionDef):
-            name = _LAMBDA if isinstance(node, ast.Lambda) else made.name
-            key = (_first_line(made), name)
-            functions[key] = (*functions.get(key, ()), made)
-    return SourceFile(path, tuple(line.rstrip("\n") for line in lines)), functions
+    return _ParsedFile(SourceFile(path, tuple(line.rstrip("\n") for line in lines)), tree)
 
 
 _LAMBDA = "<lambda>"  # the name of a lambda's code
@@ -238,6 +273,8 @@ def _holds(node: ast.stmt, positions: list[tuple[Any, ...]]) -> bool:
     return all(start <= place[:2] and place[2:] <= end for place in positions)
 
 
-def _first_line(node: ast.FunctionDef) -> int:
-    """The first line of a code object: that of the first decorator, if there is one."""
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+def _first_line(node: Any) -> int:
+    """The first line of a node, which is that of its code: its first decorator's, if it has one."""
+    decorators = getattr(node, "decorator_list", None)
+    first: int = decorators[0].lineno if decorators else node.lineno
+    return first
