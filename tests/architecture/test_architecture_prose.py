@@ -23,6 +23,10 @@ PAGES = (
 )
 BEGINS = re.compile(r"\s*(?:#+|[-*]|\d+\.|\|)\s")
 CLAUSE = re.compile(r"(?:^|[.;:!?]\s+|\n\n)([Ww]hat|Whatever)\s(?!\w+\?)[^?\n]*")
+# A file of code without any of their words, also over two lines or parts of a text, is not parsed.
+WORDS = re.compile(
+    PERSONS.pattern + r"|\b[n]o\b\W*[bfru]?\W*one\b|\bwhat(?:ever)?\b", re.IGNORECASE
+)
 
 
 def _comments(path: Path) -> Iterator[tuple[int, str]]:
@@ -73,6 +77,8 @@ def _passages(path: Path) -> Iterator[tuple[int, str]]:
 def vague(path: Path) -> Iterator[str]:
     """Sentences of a file without a thing as their subject."""
     is_page = path.suffix == ".md"
+    if not is_page and not WORDS.search(path.read_text(encoding="utf-8")):
+        return
     for line, text in _passages(path) if is_page else (*_comments(path), *_strings(path)):
         for pattern in (PERSONS, CLAUSE):
             for match in pattern.finditer(text):

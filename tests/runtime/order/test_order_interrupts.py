@@ -29,7 +29,7 @@ from tilewright.runtime.devices.process import ForkedLock
 from tilewright.runtime.ops.chain import zip_operations
 
 COUNT = int(os.environ.get("INTERRUPT_POINTS", "12"))
-SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "100"))
+SIGNALS = int(os.environ.get("INTERRUPT_SIGNALS", "60"))
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals here"),
