@@ -167,6 +167,15 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "tuple through branches": lambda k: _repeated("p = (p[1], p[0] + 1) if m > {i} else p")(k)
     .replace("    t = n\n", "    p = (n, m)\n")
     .replace(_STORE, "    t = p[0]\n" + _STORE),
+    "members carried": lambda k: _once(lambda k: f"p = ({_LISTED(k)},)")(k).replace(
+        _STORE, f"    for i in range(m):\n        p = (*p[1:], p[0])\n    t = p[0]\n{_STORE}"),
+    "pairs of pairs": lambda k: _repeated("p = (p, p)")(k.bit_length())
+    .replace("    t = n\n", "    t = p = n\n")
+    .replace(_STORE, f"    for i in range(m):\n        p = (p[1], p[0])\n{_STORE}"),
+    "composed functions": lambda k: _repeated("f = then(f, {i})")(k)
+    .replace(_HEAD, f"{_HEAD}\n\ndef then(f, i):\n    return lambda a: f(a) + i\n\n")
+    .replace("    t = n\n", "    t, f = n, lambda a: a\n")
+    .replace(_STORE, f"    t = f(t)\n{_STORE}"),
     "helpers in a row": lambda k: _repeated("t = step(t, m)")(k).replace(
         _HEAD, f"{_HEAD}\n\ndef step(t, m):\n    return t + 1 if t < m else t\n\n"),
     "helpers in helpers": _called,

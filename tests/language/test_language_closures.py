@@ -59,6 +59,32 @@ def composed_in_branches(n):
     return h(2)
 
 
+def composed_of_composed(n):
+    f = composed(composed(times(n), times(3)), composed(times(2), composed(times(5), times(n))))
+    return f(1)
+
+
+def composed_in_turns(n):
+    f = times(1)
+    for i in (2, 3, n, 5):
+        f = composed(f, times(i))
+    return f(n)
+
+
+def _wrapped(f, by):
+    def inner(t):
+        return f(t) + by
+
+    return inner
+
+
+def wrapped_again_and_again(n):
+    f = times(n)
+    for i in (1, 20, 300):
+        f = _wrapped(f, i)
+    return f(n)
+
+
 def curried_in_a_branch(n):
     f = curried(n) if n > 1 else curried(3)
     g = f(n + 1)
@@ -136,6 +162,9 @@ FUNCTIONS = (
     from_both_branches,
     chosen,
     composed_in_branches,
+    composed_of_composed,
+    composed_in_turns,
+    wrapped_again_and_again,
     curried_in_a_branch,
     from_an_endless_loop,
     from_a_loop_or_behind_it,
@@ -177,3 +206,13 @@ def test_a_function_that_calls_itself_is_refused_wherever_it_was_made():
 
     with pytest.raises(tw.CompileError, match="`count` calls itself"):
         run(recursive, ((4,), i32), 4, 5)
+
+
+def test_a_function_that_makes_itself_anew_at_every_call_is_refused():
+    @tw.kernel
+    def endless(z: Mut[i32, B], n: i32) -> None:
+        again = lambda f: lambda x: f(f)(x) + f(f)(x - 1)  # noqa: E731
+        z.store(tw.full((B,), again(again)(n), i32))
+
+    with pytest.raises(tw.CompileError, match="`lambda` calls itself"):
+        run(endless, ((4,), i32), 4, 5)

@@ -13,6 +13,7 @@ import pytest
 import tilewright as tw
 from tilewright import deep_calls
 from tilewright.errors import CompileError
+from tilewright.frontend import lowering
 
 HEAD = """import tilewright as tw
 from tilewright import Mut, i32
@@ -101,6 +102,35 @@ def test_the_limit_is_named(tmp_path, monkeypatch):
     text = "kernel `k` nests expressions, branches or calls too deep: .* give parts of it names"
     with pytest.raises(CompileError, match=text):
         computed(kernel, 1, 2)
+
+
+def test_a_tuple_of_tuples_that_share_their_members_is_carried(tmp_path):
+    doubled = "    p = (n, m)\n    for _ in tw.static_range(9):\n        p = (p, p)\n"
+    exchanged = "    for i in range(m):\n        p = (p[1], p[0])\n"
+    last = "p" + "[1]" * 9
+    body = f"{doubled}{exchanged}    t = {last}[1] + {last}[0]\n"
+    assert computed(kernel_of(body, tmp_path), 5, 3) == 8
+
+
+TWICE = "\ndef f0(t):\n    return t + 1\n" + "".join(
+    f"\ndef f{i}(t):\n    return f{i - 1}(f{i - 1}(t))\n" for i in range(1, 40)
+)
+NESTED = "".join(f"{'    ' * (i + 1)}for i{i} in tw.static_range(1024):\n" for i in range(4))
+
+
+@pytest.mark.parametrize(
+    ("body", "helpers"),
+    [("    t = f39(n)\n", TWICE), (f"    t = n\n{NESTED}{'    ' * 5}t += m\n", "")],
+    ids=["helpers that call another twice", "unrolled loops in each other"],
+)
+def test_a_kernel_that_is_endless_when_written_out_is_refused(body, helpers, tmp_path, monkeypatch):
+    monkeypatch.setattr(lowering, "MOST_EXPRESSIONS", 2000)
+    text = "with its unrolled loops and calls written out, the kernel has over 2,000 expressions"
+    with pytest.raises(CompileError, match=text) as refused:
+        computed(kernel_of(body, tmp_path, helpers), 1, 2)
+    assert len(refused.value.problems) == 1
+    assert lowering.MOST_EXPRESSIONS == 2000
+    assert computed(kernel_of("    t = f7(n)\n", tmp_path, TWICE), 1, 2) == 1 + 2**7
 
 
 # --- room -----------------------------------------------------------------------------------------

@@ -134,6 +134,32 @@ def test_values_of_every_kind(capsys):
     ]
 
 
+def test_functions_of_python_take_tuples_apart(capsys):
+    @tw.kernel
+    def spread(z: Mut[i32, B], n: i32, m: i32) -> None:
+        p = (n, m)
+        total = 0
+        for i in range(*p):
+            total += i
+        for i in range(n, *(50, m)):
+            total += 100 * i
+        print(max(*p), min(0, *p), abs(*(n,)), i32(*(m,)), *divmod(*(m, n)), total)
+        z.store(tw.zeros((B,), i32))
+
+    total = sum(range(3, 8)) + 100 * sum(range(3, 50, 8))
+    assert printed(capsys, spread, 3, 8) == f"8 0 3 8 2 2 {total}\n"
+
+
+def test_functions_without_a_name_of_their_own_are_named_as_they_are_called():
+    @tw.kernel
+    def several(z: Mut[i32, B], n: i32) -> None:
+        print((abs, 1)[0](n, n))
+        z.store(tw.zeros((B,), i32))
+
+    with pytest.raises(tw.CompileError, match=r"`\(abs, 1\)\[0\]`: it takes one value, not 2"):
+        run(several, ((4,), i32), 4, 5)
+
+
 def test_the_order_is_that_of_the_program(capsys):
     @tw.kernel
     def count(z: Mut[i32, B], n: i32) -> None:

@@ -13,7 +13,7 @@ from tilewright.frontend.control.frames import Frame
 from tilewright.frontend.control.sequences import statements
 from tilewright.frontend.control.statements import STATEMENTS
 from tilewright.frontend.expressions.expressions import EXPRESSIONS
-from tilewright.frontend.lowering import Lowering, Rules
+from tilewright.frontend.lowering import Abandoned, Lowering, Rules
 from tilewright.frontend.memory.grid import make_grid, piece_index
 from tilewright.frontend.memory.segment_pieces import segmented_piece
 from tilewright.frontend.operands.operands import (
@@ -85,7 +85,10 @@ def lower_kernel(
         lo.frame.scope.update(_parameters(lo, node))
     except Rejected as rejected:
         raise compile_error([rejected.problem], describe(signature, specialization)) from None
-    statements(lo, node.body)
+    try:
+        statements(lo, node.body)
+    except Abandoned as abandoned:
+        lo.problems.append(abandoned.problem)
     if lo.problems:
         raise compile_error(lo.problems, describe(signature, specialization))
     if lo.frame.left is None:

@@ -15,12 +15,21 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, NoReturn
 
-from tilewright.check.errors.syntax import Unsupported
+from tilewright.check.errors.syntax import TooLong, Unsupported
 from tilewright.check.errors.types import WrongOperand
 from tilewright.diagnostics import Problem, Rejected
 from tilewright.dtypes import DType, Element
 from tilewright.frontend.control.frames import Frame, Learned
-from tilewright.frontend.operands.operands import Grid, Operand, Poison, Static, TensorOperand
+from tilewright.frontend.operands.operands import (
+    Grid,
+    LambdaOperand,
+    Operand,
+    Poison,
+    RecordOperand,
+    Static,
+    TensorOperand,
+    TupleOperand,
+)
 from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.captures import Captures
@@ -41,11 +50,28 @@ from tilewright.ir.types import (
 )
 from tilewright.source import Location, Span
 
-__all__ = ["LARGEST_CONSTANT", "Derived", "Lowering", "Rules", "assigned_names"]
+__all__ = [
+    "LARGEST_CONSTANT",
+    "MOST_EXPRESSIONS",
+    "MOST_MEMBERS",
+    "Abandoned",
+    "Derived",
+    "Lowering",
+    "Rules",
+    "assigned_names",
+]
 
 
 class Derived(Exception):
     """A failure that follows from a problem already reported."""
+
+
+class Abandoned(Exception):
+    """A problem that ends the lowering of the kernel: no statement after it is lowered."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.title)
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -70,13 +96,15 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
-    # Functions that are being inlined; nested functions by their nodes.
-    open_functions: list[ast.AST | FunctionType] = field(default_factory=list)
+    # Functions that are being inlined; of one nested function there may be several closures.
+    open_functions: list[LambdaOperand | FunctionType] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # in the unrolled loops around, outermost first
     # Facts that loops have learned, by enclosing calls, enclosing iterations, and loop.
     learned: dict[tuple[tuple[Span, ...], tuple[int, ...], ast.AST], Learned] = field(
         default_factory=dict
     )
+    # Captured tuples and dataclasses by their `id`, each with its operand.
+    held: dict[int, tuple[object, Operand | None]] = field(default_factory=dict)
     # The kind of each accumulator, and where it was first used.
     accumulated: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
@@ -85,6 +113,7 @@ class Lowering:
         self._launch_values: dict[tuple[LaunchTerm, Element], Value] = {}
         self._views: dict[tuple[str, ViewType], Value] = {}
         self._assigned: dict[ast.AST, list[str]] = {}
+        self._expressions = 0  # lowered so far
 
     @cached_property
     def placeholders(self) -> Mapping[type[DType], type[DType]]:
@@ -136,6 +165,10 @@ class Lowering:
         rule = self.rules.expressions.get(type(node))
         if rule is None:
             self.refuse(node)
+        self._expressions += 1
+        if self._expressions > MOST_EXPRESSIONS:
+            problem = TooLong(self.span(node), MOST_EXPRESSIONS, calls=self.frame.calls)
+            raise Abandoned(problem)
         outer = self._move_to(node)
         try:
             operand = rule(self, node)
@@ -143,10 +176,17 @@ class Lowering:
             self.builder.loc = outer
         if isinstance(operand, Poison):
             raise Derived
+        self._refuse_if_too_large(node, operand)
+        return operand
+
+    def _refuse_if_too_large(self, node: ast.expr, operand: Operand) -> None:
         if isinstance(operand, Static) and _is_too_long(operand.value):
             reason = "it has more digits than any dtype can hold"
             self.reject(WrongOperand, node, f"this is {operand}", reason)
-        return operand
+        if isinstance(operand, _HOLDERS) and operand.size > MOST_MEMBERS:
+            reason = f"it holds more than {MOST_MEMBERS:,} values, with those of its members"
+            way_out = "hold numbers in a tile, or load them from a tensor"
+            self.reject(WrongOperand, node, f"this is {operand}", reason, way_out)
 
     def statement(self, node: ast.stmt) -> None:
         """Lower one statement; a problem in it does not hide the next."""
@@ -224,6 +264,13 @@ class Lowering:
             yield
         self.builder.loc = outer
 
+
+# Expressions of a kernel with all unrolled loops and calls written out: half a minute of compiling.
+MOST_EXPRESSIONS = 1 << 17
+
+# Values in a tuple or a dataclass, those of its members included: branches and loops carry each.
+MOST_MEMBERS = 1 << 16
+_HOLDERS = (TupleOperand, RecordOperand, LambdaOperand)
 
 LARGEST_CONSTANT = 10_000  # bits: far more than any dtype holds, and few enough for decimal text
 

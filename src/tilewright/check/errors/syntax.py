@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.diagnostics import Problem
 
-__all__ = ["BadCall", "FalseAssertion", "TooDeep", "Unsupported"]
+__all__ = ["BadCall", "FalseAssertion", "TooDeep", "TooLong", "Unsupported"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,22 @@ class TooDeep(SyntaxProblem):
     @property
     def helps(self) -> tuple[str, ...]:
         return ("write it as a loop: `for i in range(n):`",)
+
+
+@dataclass(frozen=True)
+class TooLong(SyntaxProblem):
+    """A kernel that is endless in practice, once its loops and calls are written out."""
+
+    most: int
+
+    @property
+    def title(self) -> str:
+        with_all = "with its unrolled loops and calls written out"
+        return f"{with_all}, the kernel has over {self.most:,} expressions"
+
+    @property
+    def helps(self) -> tuple[str, ...]:
+        return ("loop over `range(…)`, whose body is compiled once",)
 
 
 @dataclass(frozen=True)

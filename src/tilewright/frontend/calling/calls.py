@@ -12,7 +12,7 @@ from tilewright.check.errors.types import WrongOperand
 from tilewright.dtypes import DType, bool_, f32, i32
 from tilewright.frontend.builtins.elementwise import absolute, extreme
 from tilewright.frontend.builtins.table import LOWERINGS
-from tilewright.frontend.calling.arguments import bind, given_by
+from tilewright.frontend.calling.arguments import bind, given_by, spread
 from tilewright.frontend.calling.constant_functions import computed_now, refuse_values
 from tilewright.frontend.calling.inlining import called
 from tilewright.frontend.expressions.operators import apply_binary
@@ -71,7 +71,7 @@ def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
         lo.reject(
             Unsupported, node, "`range(…)` outside a `for`", "loop over it: `for i in range(n):`"
         )
-    operands = [lo.expression(item) for item in node.args]
+    operands = [operand for _, operand in spread(lo, node.args)]
     if all(isinstance(operand, Static) for operand in operands):
         is_power = function is pow and len(operands) == 2  # its result may have too many digits
         return (_power if is_power else computed_now)(lo, node, function, operands)
@@ -116,8 +116,8 @@ def _of_two(*signs: ast.operator) -> Callable[..., Operand]:
 
     def rule(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         if len(operands) != 2:
-            assert isinstance(node.func, ast.Name)
-            lo.reject(BadCall, node, f"{node.func.id}", f"it takes two values, not {len(operands)}")
+            name = ast.unparse(node.func)
+            lo.reject(BadCall, node, name, f"it takes two values, not {len(operands)}")
         results = tuple(apply_binary(lo, node, sign, *operands) for sign in signs)
         return results[0] if len(results) == 1 else TupleOperand(results)
 
@@ -129,8 +129,8 @@ def _one_argument(
 ) -> Callable[[Lowering, ast.Call, list[Operand]], Operand]:
     def checked(lo: Lowering, node: ast.Call, operands: list[Operand]) -> Operand:
         if len(operands) != 1:
-            assert isinstance(node.func, ast.Name)
-            lo.reject(BadCall, node, f"{node.func.id}", f"it takes one value, not {len(operands)}")
+            name = ast.unparse(node.func)
+            lo.reject(BadCall, node, name, f"it takes one value, not {len(operands)}")
         return rule(lo, node, operands[0])
 
     return checked
@@ -163,10 +163,11 @@ _PYTHON_RULES: dict[Any, Callable[..., Operand]] = {
 
 def _cast(lo: Lowering, node: ast.Call, callee: DTypeOperand) -> Operand:
     """`f32(x)`: a number or scalar of that dtype."""
-    if len(node.args) != 1 or node.keywords:
+    operands = [operand for _, operand in spread(lo, node.args)]
+    if len(operands) != 1 or node.keywords:
         lo.reject(BadCall, node, f"{callee.dtype.label}", "it converts one number")
     check_dtype(lo, node, callee.dtype)
-    operand = lo.expression(node.args[0])
+    operand = operands[0]
     if isinstance(operand, Static):
         return as_tile(lo, node, operand, callee.dtype)
     return convert(lo, as_tile(lo, node, operand), callee.dtype)

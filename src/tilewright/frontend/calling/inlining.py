@@ -33,6 +33,9 @@ from tilewright.source import Span
 
 __all__ = ["applied", "called", "signature_of"]
 
+# Closures of one nested function in each other, as `composed(composed(f, g), h)` has them.
+_MOST_CLOSURES = 64
+
 
 def called(lo: Lowering, node: ast.Call, callee: FunctionOperand | LambdaOperand) -> Operand:
     """Inline a call in the source."""
@@ -104,9 +107,9 @@ def _inlined_here(
 ) -> Operand:
     """Inline a nested function, which reads the current names of its frame."""
     inner, source = callee.node, callee.frame.source
-    if inner in lo.open_functions:
+    if _calls_itself(lo, callee):
         lo.reject(TooDeep, node, callee.name)
-    lo.open_functions.append(inner)
+    lo.open_functions.append(callee)
     try:
         if isinstance(inner, ast.Lambda):
             return _value_of(lo, Frame(source, scope, calls, callee=callee), inner.body)
@@ -116,6 +119,16 @@ def _inlined_here(
         return _lower_body(lo, Frame(source, names | scope, calls, callee=callee))
     finally:
         lo.open_functions.pop()
+
+
+def _calls_itself(lo: Lowering, callee: LambdaOperand) -> bool:
+    """Whether a nested function is open already: itself, or too many closures of the same text."""
+    alike = [
+        one
+        for one in lo.open_functions
+        if isinstance(one, LambdaOperand) and one.node is callee.node
+    ]
+    return len(alike) >= _MOST_CLOSURES or any(one is callee for one in alike)
 
 
 def _source(lo: Lowering, node: ast.Call, callee: FunctionOperand) -> SourceFunction:

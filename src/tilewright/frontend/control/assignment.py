@@ -66,7 +66,8 @@ _ASSIGNMENTS: dict[type, str] = {
 def _unpack(lo: Lowering, target: ast.Tuple, operand: Operand) -> None:
     starred = next((item for item in target.elts if isinstance(item, ast.Starred)), None)
     if starred is not None:
-        lo.refuse(starred)
+        way_out = "name every item, or cut the tuple: `rest = t[1:]`"
+        lo.reject(Unsupported, starred, "`*` in a target", way_out)
     items: tuple[Operand, ...]
     if isinstance(operand, TupleOperand):
         items = operand.items

@@ -51,8 +51,8 @@ def learn_of_exit(learned: Learned, item: Carried, after: Operand | None) -> boo
         learned.dropped.add(item.name)
         return True
     found = False
-    for place, (_, leaf) in enumerate(leaves(after)):
-        before = item.leaf(place)
+    pairs = zip(leaves(item.initial), leaves(after), strict=False)
+    for place, ((_, before), (_, leaf)) in enumerate(pairs):
         is_news = (
             isinstance(before, TileOperand) and before.weak
             and isinstance(leaf, TileOperand) and not leaf.weak
@@ -75,12 +75,6 @@ class Carried:
     def tiles(self) -> tuple[TileOperand, ...]:
         """Its initial value, leaf by leaf."""
         return tuple(tile for _, tile in leaves(self.initial) if isinstance(tile, TileOperand))
-
-    def leaf(self, place: int) -> Operand | None:
-        """One leaf of its initial value."""
-        return next(
-            (leaf for at, (_, leaf) in enumerate(leaves(self.initial)) if at == place), None
-        )
 
     def held_by(self, values: Iterator[Value]) -> Operand:
         """The operand of the name for given SSA values."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tilewright.check.errors.syntax import BadCall
 from tilewright.dtypes import DType, i32, i64
+from tilewright.frontend.calling.arguments import Place, spread
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.operands.operands import Operand, Static, TileOperand
 from tilewright.frontend.operands.tiles import as_index, convert
@@ -44,9 +45,9 @@ class CountedRange:
 
 def counted_range(lo: Lowering, call: ast.Call) -> CountedRange:
     """The counted loop of a call of `range`."""
-    lower, upper, step = _arguments(lo, call)
+    lower, upper, (where, step) = _arguments(lo, call)
     if not isinstance(step, Static):
-        return _by_a_number(lo, call, (lower, upper), step)
+        return _by_a_number(lo, call, (lower, upper), (where, step))
     return _by_a_constant(lo, call, (lower, upper), int(step.value))
 
 
@@ -68,11 +69,11 @@ def _by_a_constant(
 
 
 def _by_a_number(
-    lo: Lowering, call: ast.Call, ends: tuple[Operand, Operand], step: Operand
+    lo: Lowering, call: ast.Call, ends: tuple[Operand, Operand], step: Place
 ) -> CountedRange:
     """A range with a dynamic step, which has to be above zero."""
-    with lo.at(call.args[2]):
-        number = as_index(lo, call.args[2], step)
+    with lo.at(step[0]):
+        number = as_index(lo, *step)
         checked = lo.builder.add(StepCheck(step=number, dtype=i32)).result
     first, last, size = (
         convert(lo, TileOperand(value, i32), i64).value
@@ -81,15 +82,15 @@ def _by_a_number(
     return CountedRange(first, last, size, i64, is_down=False)
 
 
-def _arguments(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, Operand]:
-    if call.keywords or not 1 <= len(call.args) <= 3:
+def _arguments(lo: Lowering, call: ast.Call) -> tuple[Operand, Operand, Place]:
+    places = spread(lo, call.args)
+    if call.keywords or not 1 <= len(places) <= 3:
         lo.reject(BadCall, call, "range", "it takes a stop, or a start and a stop, and a step")
-    operands = [lo.expression(item) for item in call.args]
-    step: Operand = operands[2] if len(operands) == 3 else Static(1)
+    where, step = places[2] if len(places) == 3 else (call, Static(1))
     if isinstance(step, Static) and (not isinstance(step.value, int) or step.value == 0):
         lo.reject(BadCall, call, "range", "the step is an integer and not zero")
-    lower = operands[0] if len(operands) > 1 else Static(0)
-    return lower, operands[min(1, len(operands) - 1)], step
+    lower = places[0][1] if len(places) > 1 else Static(0)
+    return lower, places[min(1, len(places) - 1)][1], (where, step)
 
 
 def _complement(lo: Lowering, number: Value) -> Value:

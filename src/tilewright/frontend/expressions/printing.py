@@ -27,7 +27,9 @@ __all__ = ["joined_string", "print_call"]
 
 _SPEC = re.compile(r"(?P<flags>[+ 0]*\d*(?:\.\d+)?)(?P<letter>[a-zA-Z]?)")
 _REPR = ord("r")
-_LONGEST_WIDTH = 3  # digits: the text of a constant is part of the kernel
+# Digits of a width: text of constants is part of the kernel, and C promises 4,095 characters.
+_LONGEST_WIDTH = 3
+_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass
@@ -66,8 +68,17 @@ def print_call(lo: Lowering, node: ast.Call) -> Operand:
             said.say(words["sep"] if number else "")
             _add(lo, where, operand, said)
     said.say(words["end"])
+    _refuse_unprintable(lo, node, said.format)
     lo.builder.add(Print(args=said.values, str=said.format))
     return Static(None)
+
+
+def _refuse_unprintable(lo: Lowering, node: ast.Call, text: str) -> None:
+    """Refuse text that a format of C cannot hold: its end is a NUL, and its bytes are UTF-8."""
+    found = _UNPRINTABLE.search(text)
+    if found is not None:
+        reason = f"a kernel prints UTF-8 without NUL, and not {found[0]!r}"
+        lo.reject(BadCall, node, "print", reason, "leave the character out")
 
 
 def joined_string(lo: Lowering, node: ast.JoinedStr) -> Operand:
@@ -101,12 +112,13 @@ def _spec(lo: Lowering, node: ast.expr) -> str:
 
 
 def _add(lo: Lowering, node: ast.AST, operand: Operand, said: _Text, spec: str = "") -> None:
+    if any(len(digits) > _LONGEST_WIDTH for digits in re.findall(r"\d+", spec)):
+        reason = f"a format of {shown_value(spec)} is too wide"
+        lo.reject(BadCall, node, "print", reason, "a width or a precision is at most 999")
     if isinstance(operand, TileOperand):
         wide = convert(lo, operand, _shown_as(operand.dtype))
         said.show(_place(lo, node, wide.dtype, spec), wide.value)
     elif isinstance(operand, Static):
-        if any(len(digits) > _LONGEST_WIDTH for digits in re.findall(r"\d+", spec)):
-            lo.reject(BadCall, node, "print", f"a format of `{shown_value(spec)}` is too wide")
         try:
             said.say(format(operand.value, spec))
         except (TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -245,8 +246,19 @@ class Minted:
         return f"an index of `{self.outputs[0]}`"
 
 
+class _Holder:
+    """An operand that holds others."""
+
+    items: tuple[Operand, ...]
+
+    @cached_property
+    def size(self) -> int:
+        """Number of operands in it, itself included; a shared one counts wherever it stands."""
+        return 1 + sum(item.size if isinstance(item, _Holder) else 1 for item in self.items)
+
+
 @dataclass(frozen=True, eq=False)
-class TupleOperand:
+class TupleOperand(_Holder):
     """A tuple of operands; `kind` is the class of a named tuple."""
 
     items: tuple[Operand, ...]
@@ -257,7 +269,7 @@ class TupleOperand:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordOperand:
+class RecordOperand(_Holder):
     """An instance of a dataclass; `items` are its fields in order."""
 
     items: tuple[Operand, ...]
@@ -327,7 +339,7 @@ class FunctionOperand:
 
 
 @dataclass(frozen=True, eq=False)
-class LambdaOperand:
+class LambdaOperand(_Holder):
     """A lambda or a `def` inside a kernel or a helper, with the frame it stands in.
 
     `items` are its captured values from frames that have ended; all other names are looked up when

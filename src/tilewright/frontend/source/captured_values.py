@@ -71,7 +71,12 @@ def _odd(value: Any, error: Exception) -> tuple[str, str, str]:
 
 def _as_operand(lo: Lowering, value: Any) -> Operand | None:
     make = _class if isinstance(value, type) else _of_kind(value)
-    return None if make is None else make(lo, value)
+    if make is None or make not in (_tuple, _instance):
+        return None if make is None else make(lo, value)
+    found = lo.held.get(id(value))
+    if found is None:  # members that several tuples share are read once
+        found = lo.held[id(value)] = value, make(lo, value)
+    return found[1]
 
 
 def _of_kind(value: Any) -> _Make | None:

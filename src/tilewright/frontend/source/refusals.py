@@ -36,7 +36,7 @@ REFUSALS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Set: ("a set", "use a tuple"),
     ast.SetComp: ("a set comprehension", "use a `for` loop"),
     ast.Slice: ("a slice", "cut a tensor into tiles with `.partition(…)` and index the tiles"),
-    ast.Starred: ("`*` in a target", "name every item, or cut the tuple: `rest = t[1:]`"),
+    ast.Starred: ("`*` in this place", "name every item"),
     ast.Try: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.TryStar: ("`try`", "a kernel has no exceptions; failed checks are raised on the host"),
     ast.Yield: ("`yield`", "write results to a Mut or a Mapped with `.store(tile)`"),
