@@ -1,5 +1,8 @@
 """On which side of a rounded result the exact one lies: in f64 as with fractions."""
 
+from fractions import Fraction
+from math import isfinite
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -16,6 +19,34 @@ NEAREST = {
     rounding.lost_by_root: np.sqrt,
 }
 OPERANDS = {rounding.lost_by_fma: 3, rounding.lost_by_root: 1}
+# The exact result minus the rounded one, up to a positive factor.
+LOST = {
+    rounding.lost_by_sum: lambda rounded, x, y: x + y - rounded,
+    rounding.lost_by_difference: lambda rounded, x, y: x - y - rounded,
+    rounding.lost_by_product: lambda rounded, x, y: x * y - rounded,
+    rounding.lost_by_quotient: lambda rounded, x, y: x / y - rounded,
+    rounding.lost_by_fma: lambda rounded, x, y, z: x * y + z - rounded,
+    rounding.lost_by_root: lambda rounded, x: x - rounded * rounded,
+    rounding.lost_by_conversion: lambda rounded, x: x - rounded,
+}
+
+
+def exact_sides(lost, nearest, operands):
+    """The sign of what rounding has lost, by fractions."""
+
+    def side(rounded, *numbers):
+        if not all(isfinite(number) for number in numbers) or rounded != rounded:
+            return 0
+        if not isfinite(rounded):
+            # On overflow the exact result is finite, unless a division by zero gave infinity.
+            is_exact = lost is rounding.lost_by_quotient and numbers[1] == 0
+            return 0 if is_exact else -1 if rounded > 0 else 1
+        difference = LOST[lost](*map(Fraction, (rounded, *numbers)))
+        return (difference > 0) - (difference < 0)
+
+    columns = (array if array.dtype.kind in "iu" else array.astype(float) for array in operands)
+    columns = [array.astype(object) for array in (nearest.astype(float), *columns)]
+    return np.asarray(np.frompyfunc(side, len(columns), 1)(*columns), np.int8)
 
 
 def numbers(dtype, rng, count=1500):
@@ -37,19 +68,35 @@ def test_arithmetic(lost, dtype):
     with np.errstate(all="ignore"):
         nearest = NEAREST[lost](*operands)
         got = rounding._sides(lost, nearest, operands)
-        want = rounding._exact_sides(lost, nearest, operands)
+        want = exact_sides(lost, nearest, operands)
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("lost", [rounding.lost_by_sum, rounding.lost_by_difference])
-def test_sums_of_f64(lost):
+def f64_numbers(rng):
+    """Any bits, short numbers, and numbers at both ends of the range: all cases of a product."""
+    short = rng.integers(1, 1 << 20, 500) * 2.0 ** rng.integers(-500, 500, 500)
+    low = rng.integers(1, 1 << 12, 500) * 2.0 ** rng.integers(-1074, -1000, 500)
+    high = rng.random(300) * 2.0 ** rng.integers(900, 1023, 300)
+    near = (1 + rng.integers(-64, 64, 500) * np.finfo(np.float64).eps) * rng.choice([-1, 1], 500)
+    found = np.concatenate([numbers(np.dtype(np.float64), rng), short, low, high, -high, near])
+    return rng.permutation(found)
+
+
+@pytest.mark.parametrize("lost", NEAREST, ids=lambda lost: lost.__name__)
+def test_arithmetic_of_f64(lost):
     rng = np.random.default_rng(12)
-    operands = tuple(numbers(np.dtype(np.float64), rng) for _ in range(2))
+    operands = [f64_numbers(rng) for _ in range(OPERANDS.get(lost, 2))]
+    if len(operands) == 3:  # sums that cancel, all of the product or most of it
+        with np.errstate(all="ignore"):
+            product = -operands[0] * operands[1]
+            z = product * rng.choice([1, 1 + 2.0**-52, 1 - 2.0**-40], product.size)
+        operands[2] = np.where(rng.random(z.size) < 0.5, z, operands[2])
     with np.errstate(all="ignore"):
         nearest = NEAREST[lost](*operands)
-        got = rounding._sides(lost, nearest, operands)
-        want = rounding._exact_sides(lost, nearest, operands)
+        got = rounding._sides(lost, nearest, tuple(operands))
+        want = exact_sides(lost, nearest, operands)
     np.testing.assert_array_equal(got, want)
+    assert {-1, 0, 1} == set(want.tolist())
 
 
 @pytest.mark.parametrize("to", [*DTYPES, np.dtype(np.float64)], ids=str)
@@ -64,5 +111,5 @@ def test_conversions(source, to):
     with np.errstate(all="ignore"):
         nearest = x.astype(to)
         got = rounding._sides(rounding.lost_by_conversion, nearest, (x,))
-        want = rounding._exact_sides(rounding.lost_by_conversion, nearest, (x,))
+        want = exact_sides(rounding.lost_by_conversion, nearest, (x,))
     np.testing.assert_array_equal(got, want)

@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.backends.cpu.exact_parts import exact_product
 from tilewright.backends.cpu.pieces import in_pieces
 from tilewright.ir.attributes import Ordering, Predicate, Rounding
 
@@ -251,10 +252,7 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
 
     Where a part overflows or is denormal, the sum is computed with fractions.
     """
-    product = x * y
-    x_high, y_high = _high_half(x), _high_half(y)
-    x_low, y_low = x - x_high, y - y_high
-    lost = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
+    product, lost = exact_product(x, y)
     middle = z + lost
     total = product + middle
     errors = _sum_error(z, lost, middle), _sum_error(product, middle, total)
@@ -289,11 +287,6 @@ def _fused_number(x: float, y: float, z: float) -> float:
         return float(total)
     except OverflowError:
         return inf if total > 0 else -inf
-
-
-def _high_half(x: Array) -> Array:
-    scaled = x * 134217729.0  # 2**27 + 1 keeps the upper 26 bits
-    return scaled - (scaled - x)
 
 
 # --- conversion ------------------------------------------------------------------------------

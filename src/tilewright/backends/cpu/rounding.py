@@ -2,19 +2,19 @@
 
 The nearest result is computed first; where it lies on the wrong side of the exact one, its
 neighbour is taken. The side is decided exactly. For operands shorter than f64 this is arithmetic in
-f64: their product is exact, and the rounding error of a sum is an f64 number again. Products,
-quotients and roots of f64 itself are decided with fractions, element by element.
+f64: their product is exact, and the rounding error of a sum is an f64 number again. A product of
+f64 is the exact sum of two f64 numbers, once exponents are set aside, so the sign of a sum of four
+decides for products, quotients, roots and fused operations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu.exact_parts import exact_product, exact_sum
 from tilewright.ir.attributes import Rounding
 
 __all__ = [
@@ -33,42 +33,81 @@ __all__ = [
 ]
 
 Array = Any
-Lost = Callable[..., Fraction]  # the exact result minus the rounded one, or a number of that sign
+Lost = Callable[..., Array]  # the sign of the exact result minus the rounded one, from f64 numbers
 
 
-def lost_by_sum(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """Return the error of `x + y`."""
-    return x + y - rounded
+def lost_by_sum(rounded: Array, x: Array, y: Array) -> Array:
+    """Return the sign of `x + y - rounded`: the f64 sum minus its error is exact."""
+    total, error = exact_sum(x, y)
+    rest = total - rounded
+    return np.sign(np.where(rest == 0, error, rest))
 
 
-def lost_by_difference(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """Return the error of `x - y`."""
-    return x - y - rounded
+def lost_by_difference(rounded: Array, x: Array, y: Array) -> Array:
+    """Return the sign of `x - y - rounded`."""
+    return lost_by_sum(rounded, x, -y)
 
 
-def lost_by_product(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """Return the error of `x * y`."""
-    return x * y - rounded
+def lost_by_product(rounded: Array, x: Array, y: Array) -> Array:
+    """Return the sign of `x * y - rounded`."""
+    return lost_by_fma(rounded, x, y, np.float64(0))
 
 
-def lost_by_quotient(rounded: Fraction, x: Fraction, y: Fraction) -> Fraction:
-    """Return the error of `x / y`, up to a positive factor."""
-    return x / y - rounded
+def lost_by_quotient(rounded: Array, x: Array, y: Array) -> Array:
+    """Return the sign of `x / y - rounded`."""
+    return lost_by_fma(np.float64(0), -rounded, y, x) * np.sign(y)
 
 
-def lost_by_fma(rounded: Fraction, x: Fraction, y: Fraction, z: Fraction) -> Fraction:
-    """Return the error of `x * y + z`."""
-    return x * y + z - rounded
+def lost_by_fma(rounded: Array, x: Array, y: Array, z: Array) -> Array:
+    """Return the sign of `x * y + z - rounded`."""
+    (x, x_exponent), (y, y_exponent) = np.frexp(x), np.frexp(y)
+    (z, z_exponent), (rounded, exponent) = np.frexp(z), np.frexp(rounded)
+    product, rest = exact_product(x, y)
+    exponents = (
+        np.where(product == 0, _NONE, x_exponent + y_exponent),
+        np.where(z == 0, _NONE, z_exponent),
+        np.where(rounded == 0, _NONE, exponent),
+    )
+    top = np.maximum(np.maximum(*exponents[:2]), exponents[2])
+    # A number so far below the others that none of their digits meet counts by its sign alone.
+    of_product, of_z, of_rounded = (np.maximum(each - top, _FAR) for each in exponents)
+    parts = (np.ldexp(rest, of_product), np.ldexp(product, of_product))
+    return _sign_of_sum(*parts, np.ldexp(z, of_z), -np.ldexp(rounded, of_rounded))
 
 
-def lost_by_root(rounded: Fraction, x: Fraction) -> Fraction:
-    """Return the error of the square root, up to a positive factor."""
-    return x - rounded * rounded
+def lost_by_root(rounded: Array, x: Array) -> Array:
+    """Return the sign of `sqrt(x) - rounded`, which is that of the difference of the squares."""
+    return lost_by_fma(np.float64(0), -rounded, rounded, x)
 
 
-def lost_by_conversion(rounded: Fraction, x: Fraction) -> Fraction:
-    """Return the error of a conversion."""
-    return x - rounded
+def lost_by_conversion(rounded: Array, x: Array) -> Array:
+    """Return the sign of `x - rounded`."""
+    return np.sign(x - rounded)
+
+
+# Exact signs for operands shorter than f64, whose products have no rounding error in f64.
+_OF_SHORT: dict[Lost, Lost] = {
+    lost_by_product: lambda rounded, x, y: np.sign(x * y - rounded),
+    lost_by_quotient: lambda rounded, x, y: lost_by_sum(0.0, x, -rounded * y) * np.sign(y),
+    lost_by_fma: lambda rounded, x, y, z: lost_by_sum(rounded, x * y, z),
+    lost_by_root: lambda rounded, x: np.sign(x - rounded * rounded),
+}
+_NONE, _FAR = -10_000, -300  # exponents: of zero, and below all digits of the other numbers
+
+
+def _sign_of_sum(*numbers: Array) -> Array:
+    """Return the sign of an exact sum, kept as parts of which each outweighs all before it."""
+    parts: list[Array] = []
+    for number in numbers:
+        rests: list[Array] = []
+        for part in parts:
+            number, rest = exact_sum(number, part)
+            rests.append(rest)
+        parts = [*rests, number]
+    sign = np.sign(parts[0])
+    for part in parts[1:]:
+        sign = np.where(part == 0, sign, np.sign(part))
+    return sign
 
 
 def to_zero(lost: Lost, nearest: Array, *operands: Array) -> Array:
@@ -99,9 +138,7 @@ def _moved(nearest: Array, beyond: Array, towards: float) -> Array:
 
 def _sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
     """Return the sign of the exact result minus the nearest one, for each element."""
-    side = _SIDES[lost]
-    if lost in _ONLY_SHORT and nearest.dtype == np.float64:
-        return _exact_sides(lost, nearest, operands)
+    side = lost if nearest.dtype == np.float64 else _OF_SHORT.get(lost, lost)
     rounded = nearest.astype(np.float64)
     if lost is lost_by_conversion and operands[0].dtype.kind in "iu":
         return _integer_sides(rounded, operands[0])
@@ -124,48 +161,3 @@ def _integer_sides(rounded: Array, x: Array) -> Array:
     whole = np.where(above | below, 0, rounded).astype(x.dtype)
     side = (x > whole).astype(np.int8) - (x < whole)
     return np.where(above, np.int8(-1), np.where(below, np.int8(1), side))
-
-
-def _side_of_sum(rounded: Array, x: Array, y: Array) -> Array:
-    """Return the sign of `x + y - rounded`, exactly: the f64 sum minus its error is exact."""
-    total = x + y
-    above = total - x
-    error = (x - (total - above)) + (y - above)
-    rest = total - rounded
-    return np.sign(np.where(rest == 0, error, rest))
-
-
-# Exact signs of the error for numbers in f64, by operation.
-_SIDES: dict[Lost, Callable[..., Array]] = {
-    lost_by_sum: _side_of_sum,
-    lost_by_difference: lambda rounded, x, y: _side_of_sum(rounded, x, -y),
-    lost_by_product: lambda rounded, x, y: np.sign(x * y - rounded),
-    lost_by_quotient: lambda rounded, x, y: _side_of_sum(0.0, x, -rounded * y) * np.sign(y),
-    lost_by_fma: lambda rounded, x, y, z: _side_of_sum(rounded, x * y, z),
-    lost_by_root: lambda rounded, x: np.sign(x - rounded * rounded),
-    lost_by_conversion: lambda rounded, x: np.sign(x - rounded),
-}
-_ONLY_SHORT = (lost_by_product, lost_by_quotient, lost_by_fma, lost_by_root)
-
-
-def _exact_sides(lost: Lost, nearest: Array, operands: tuple[Array, ...]) -> Array:
-    """Do the same with fractions."""
-
-    def side(rounded: Any, *numbers: Any) -> int:
-        if not all(isfinite(number) for number in numbers) or rounded != rounded:
-            return 0
-        if not isfinite(rounded):
-            # On overflow the exact result is finite, unless a division by zero gave infinity.
-            return 0 if lost is lost_by_quotient and numbers[1] == 0 else -1 if rounded > 0 else 1
-        exact = (Fraction(number) for number in (rounded, *numbers))
-        difference = lost(*exact)
-        return (difference > 0) - (difference < 0)
-
-    columns = (_numbers(array) for array in (nearest, *operands))
-    return np.asarray(np.frompyfunc(side, 1 + len(operands), 1)(*columns), np.int8)
-
-
-def _numbers(array: Array) -> Array:
-    """Return the elements as exact Python numbers."""
-    exact = array if array.dtype.kind in "iu" else array.astype(np.float64)
-    return np.asarray(exact).astype(object)
