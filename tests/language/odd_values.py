@@ -142,6 +142,8 @@ _itself: typing.Any = functools.partial(plain, 1)
 _itself.keywords["b"] = _itself
 _module = types.ModuleType("hostile")
 _module.__getattr__ = _raise  # type: ignore[method-assign]
+_nameless = types.ModuleType("nameless")
+vars(_nameless).update(__name__=None, __all__=3)
 _first = lambda a: _second(a)  # noqa: E731
 _second = lambda a: _first(a)  # noqa: E731
 
@@ -167,7 +169,8 @@ ODD: tuple[typing.Any, ...] = (
     _OfHostileMeta(), Frozen(), Frozen(1, Frozen(2, [1])), Frozen("x"), Frozen, Unset, Unset(),
     Slotted(), Mutable(), Mutable, Values.LIST, Values.NONE, Values.PAIR, Values,
     HostileNumber.ZERO, HostileNumber.HUGE, HostileMember.ONE, HostileMember, Flags.A | Flags.B,
-    Texts.A, types.SimpleNamespace(x=1), _module, re.compile("a"), ValueError, ValueError("x"),
+    Texts.A, types.SimpleNamespace(x=1), _module, _nameless, re.compile("a"), ValueError,
+    ValueError("x"),
     typing.TypeVar("V"), list[int], typing.Annotated[int, 3], int | None, typing.Any,
     typing.Literal[1], type, object, int, str, tuple, super, print, contextlib.nullcontext(),
     # functions

@@ -245,6 +245,16 @@ def test_odd_values_are_used_or_refused(tmp_path):
     assert refusals
 
 
+@pytest.mark.parametrize("form", ["{0}.name", "{0}()"])
+def test_every_odd_value_is_asked_for_an_attribute(tmp_path, form):
+    text = "".join(
+        ODD_HEADER.format(number=number, place=number)
+        + KERNEL.format(number=number, statement=f"q = {form.format(f'VALUE_{number}')}")
+        for number in range(len(ODD))
+    )
+    outcomes(loaded(tmp_path / "odd_attributes.py", HEADER + text))
+
+
 ANNOTATIONS = (
     "Mut[f32, B]", "Ref[f32, N]", "Mapped[T, BM, BN]", "f32", "Const[int]", "tuple[i32, f32]",
     "Const", "Mut", "Mut[f32]", "Mut[f32, 4]", "Mut[f32, -1]", "Mut[f32, Literal[4]]",

@@ -112,11 +112,12 @@ def _module_attribute(lo: Lowering, node: ast.Attribute, owner: ModuleOperand) -
     try:
         value = lo.captures.attribute(owner.module, node.attr)
     except Exception:  # noqa: BLE001 (a module may have code for its attributes)
-        names = getattr(owner.module, "__all__", None) or dir(owner.module)
-        similar = similar_names(node.attr, map(str, names))
-        hint = foreign_hint(node.attr) if owner.module.__name__ == _PACKAGE else ""
+        public = owner.names.get("__all__")
+        names = public if isinstance(public, (list, tuple)) else owner.names
+        similar = similar_names(node.attr, [name for name in names if type(name) is str])
+        hint = foreign_hint(node.attr) if owner.name == _PACKAGE else ""
         lo.reject(UnknownAttribute, node, str(owner), node.attr, similar, hint)
-    return captured(lo, node, f"{owner.module.__name__}.{node.attr}", value)
+    return captured(lo, node, f"{owner.name}.{node.attr}", value)
 
 
 def _enum_member(lo: Lowering, node: ast.Attribute, owner: EnumOperand) -> Operand:

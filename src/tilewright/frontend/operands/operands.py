@@ -377,8 +377,20 @@ class ModuleOperand:
 
     module: ModuleType
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """Its own names: the attributes that no code of the module makes."""
+        found: dict[str, Any] = ModuleType.__getattribute__(self.module, "__dict__")
+        return found
+
+    @property
+    def name(self) -> str:
+        """The name that it was imported by."""
+        found = self.names.get("__name__")
+        return found if type(found) is str else "without a name"
+
     def __str__(self) -> str:
-        return f"the module `{self.module.__name__}`"
+        return f"the module `{self.name}`"
 
 
 @dataclass(frozen=True, eq=False)
