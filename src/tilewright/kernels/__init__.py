@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from tilewright.kernels.gemm.grouped import grouped_matmul, grouped_matmul_kernel
     from tilewright.kernels.gemm.matmuls import matmul, matmul_kernel, matvec
     from tilewright.kernels.gemm.once import matmul_once_kernel
+    from tilewright.kernels.gemm.scaled import scaled_matmul
+    from tilewright.kernels.gemm.scaled_kernels import (
+        scaled_gemv_kernel,
+        scaled_matmul_kernel,
+        scaled_once_kernel,
+        scaled_split_kernel,
+    )
     from tilewright.kernels.gemm.splits import split_kernel, sum_splits_kernel
     from tilewright.kernels.gemm.warm_up import warm_up
     from tilewright.kernels.gemm.wide import matmul_wide_kernel
@@ -196,6 +203,11 @@ __all__ = [
     "rope_in_step",
     "rope_pairs_at_starts",
     "rope_pairs_in_step",
+    "scaled_gemv_kernel",
+    "scaled_matmul",
+    "scaled_matmul_kernel",
+    "scaled_once_kernel",
+    "scaled_split_kernel",
     "scan_columns",
     "scan_rows",
     "scatter",
@@ -231,6 +243,10 @@ _NAMES = {
     "gemm.warm_up": "warm_up",
     "gemm.wide": "matmul_wide_kernel",
     "gemm.matmuls": "matmul matmul_kernel matvec",
+    "gemm.scaled": "scaled_matmul",
+    "gemm.scaled_kernels": (
+        "scaled_gemv_kernel scaled_matmul_kernel scaled_once_kernel scaled_split_kernel"
+    ),
     "gemm.splits": "split_kernel sum_splits_kernel",
     "rows.norm_gradients": (
         "layer_norm_gradient norm_gradient_columns norm_gradient_rows rms_norm_gradient"

@@ -40,6 +40,7 @@ __all__ = [
     "WEIGHTS",
     "choose_grouped",
     "choose_product",
+    "choose_scaled",
     "gemv_rule",
     "matmul_rule",
     "menu_for",
@@ -65,6 +66,20 @@ def choose_product(form: ProductForm) -> Config:
     return chosen("matmul", form.key, form.target, within=0.0) or matmul_rule(form)
 
 
+def choose_scaled(form: ProductForm) -> Config:
+    """The configuration of a product with scales; a step takes no more than one part of K."""
+    if form.shape[0] <= MOST_ROWS:
+        found = chosen("scaled_gemv", form.key, form.target, within=0.0) or gemv_rule(form)
+    else:
+        found = chosen("scaled_matmul", form.key, form.target, within=0.0) or matmul_rule(form)
+    return found if form.depth is None else _at_depth(found, form.depth)
+
+
+@lru_cache(maxsize=MOST_FORMS)
+def _at_depth(config: Config, depth: int) -> Config:
+    return config if config["BK"] == depth else config.updated(BK=depth)
+
+
 @lru_cache(maxsize=MOST_FORMS)
 def matmul_rule(form: ProductForm) -> Config:
     """The rule for a product of many rows."""
@@ -85,7 +100,7 @@ def _tiles(form: ProductForm) -> tuple[ProductTile, ...]:
     """Tiles of known speed for a product: a bias belongs to columns and cannot be swapped."""
     if not form.is_aligned:
         return ()
-    tiles = tiles_of(form.target, form.factor)
+    tiles = tiles_of(form.target, form.factor, form.family)
     return without_swapped(tiles) if form.epilogue["HAS_BIAS"] else tiles
 
 

@@ -9,6 +9,7 @@ once for each layout (`ProductForm`); views of a handle are made once as well.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -32,15 +33,21 @@ __all__ = [
     "ALIGNMENT",
     "LINE",
     "MOST_FORMS",
+    "NARROW",
+    "Family",
     "MatrixProduct",
     "ProductForm",
     "ProductRequest",
+    "batch_of",
     "check_factors",
     "check_matrices",
     "exchanged",
     "exchanged_batch",
     "has_even_rows",
+    "one_matrix",
+    "one_row",
     "only_matrix",
+    "pitch_of",
     "product",
     "specialised",
     "swapped",
@@ -54,6 +61,14 @@ NARROW_OUT = bf16  # default dtype of the result for 8-bit factors
 ALIGNMENT = 16  # bytes; TMA reads rows that begin at multiples of it
 LINE = 128  # bytes of a line of the cache
 MOST_FORMS = 1024  # size of the cache; a program whose shapes never repeat must not grow
+
+
+class Family(Enum):
+    """Products whose tiles have costs of their own."""
+
+    PLAIN = "plain"  # both factors have the dtype in which they are multiplied
+    GROUPED = "grouped"  # 8-bit floats, with a scale for each part of K
+    WEIGHTS = "weights"  # factors are converted to the dtype in which they are multiplied
 
 
 class ProductRequest(NamedTuple):
@@ -132,6 +147,8 @@ class ProductForm:
     is_one_matrix: bool  # the matrices of `a`, stacked, are one matrix
     constants: dict[str, Any]  # constants of a kernel that multiplies, without the epilogue's
     epilogue: dict[str, Any]  # constants of a kernel that stores results
+    family: Family = Family.PLAIN
+    depth: int | None = None  # elements of K that a step takes, if not any number
 
     @property
     def is_tensor_core(self) -> bool:
@@ -143,6 +160,8 @@ class ProductForm:
         """The key of a tuned record; bf16 is multiplied as fast as f16."""
         factor = f16 if self.factor is bf16 else self.factor
         options: dict[str, Any] = {"fast": True} if self.constants["IS_FAST"] else {}
+        if self.family is not Family.PLAIN:
+            options["family"] = self.family.value
         return key_of(factor, (self.batch, *self.shape), layout=self.layout, **options)
 
 
@@ -191,7 +210,7 @@ def product(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> tuple[Matrix
 
 def with_factors(wanted: MatrixProduct, a: tw.Tensor, b: tw.Tensor) -> MatrixProduct:
     """The same product of other tensors with the same elements, whose rows are even."""
-    form = replace(wanted.form, is_aligned=True, pitches=(_pitch(a), _pitch(b)))
+    form = replace(wanted.form, is_aligned=True, pitches=(pitch_of(a), pitch_of(b)))
     # A stand-in for an unused operand of the epilogue is the first factor.
     bias, residual = (a if one is wanted.a else one for one in (wanted.bias, wanted.residual))
     return wanted._replace(a=a, b=b, bias=bias, residual=residual, form=form)
@@ -256,7 +275,7 @@ def _form(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> ProductForm:
         layout="".join("n" if one.strides[-1] == 1 else "t" for one in (a, b)),
         is_aligned=has_even_rows(a) and has_even_rows(b),
         itemsize=a.itemsize,
-        pitches=(_pitch(a), _pitch(b)),
+        pitches=(pitch_of(a), pitch_of(b)),
         is_one_matrix=is_one_matrix,
         constants={
             "FACTOR": factor,
@@ -359,7 +378,7 @@ def one_row(bias: tw.Tensor) -> tw.Tensor:
     return bias[None, None]
 
 
-def _pitch(matrices: tw.Tensor) -> int:
+def pitch_of(matrices: tw.Tensor) -> int:
     """Bytes between the rows of a matrix, as it is stored."""
     return max(matrices.strides[-2:]) * matrices.itemsize
 

@@ -6,8 +6,9 @@ round takes steps along K. The time of a product is estimated as
     start + rounds * edge + rounds * steps * step
           + near * bytes from the cache + uneven * bytes of torn lines + far * bytes from memory
 
-with six costs for each tile, fitted to measured times of random shapes (`benchmarks/tiles.py`). On
-another GPU of the same kind the costs rank tiles; they do not predict times.
+with six costs for each tile, fitted to measured times of random shapes (`benchmarks/tiles.py`), or,
+for 8-bit floats, estimated from those of similar tiles. On another GPU of the same kind the costs
+rank tiles; they do not predict times.
 
 A row of a tile that begins inside a line of the cache touches one line more: such lines are torn.
 Split-K adds the time in which the partial sums are written, read and added. A *swapped* tile
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright import bf16, f8e4m3fn, f8e5m2, f16
-from tilewright.kernels.gemm.operands import LINE
+from tilewright.kernels.gemm.operands import LINE, Family
 from tilewright.kernels.gemm.wide import first_columns
 from tilewright.tune import Config
 
@@ -257,18 +258,44 @@ NARROW = (
     _split((128, 128, 128), (2.3, 1.9, 0.250, 0.03, 0.02, 0.09), **FOUR),
     _split((64, 64, 128), (3.1, 0.0, 0.150, 0.03, 0.02, 0.13), LATENCY=4, **FOUR),
 )
-# By target and dtype of the factors.
-TILES: dict[tuple[str, type[tw.DType]], tuple[ProductTile, ...]] = {
-    ("sm_90", f16): HALF,
-    ("sm_90", bf16): HALF,
-    ("sm_90", f8e4m3fn): NARROW,
-    ("sm_90", f8e5m2): NARROW,
+# 8-bit floats with a scale for each part of K. A second accumulator has the sum of the part, so
+# tiles are small; `IS_FAST` leaves out an addition to zero, and the sums are the same.
+GROUPED = (
+    _walk((256, 64, 128), (2.7, 0.6, 0.300, 0.02, 0.02, 0.01), LATENCY=4, **TWO_CTAS),
+    _walk((128, 128, 128), (1.7, 0.6, 0.420, 0.01, 0.02, 0.01), LATENCY=4, IS_FAST=True, **EIGHT),
+    _once((128, 64, 128), (0.2, 1.7, 0.280, 0.02, 0.02, 0.06), LATENCY=4, **EIGHT),
+    _once((64, 64, 128), (0.0, 1.4, 0.400, 0.03, 0.02, 0.03), LATENCY=4, occupancy=3, **FOUR),
+    _swapped((64, 32, 128), (0.2, 1.0, 0.220, 0.02, 0.10, 0.10), LATENCY=4, **TWO_AT_ONCE),
+    _split((128, 64, 128), (2.3, 1.7, 0.280, 0.03, 0.02, 0.09), LATENCY=4, **EIGHT),
+    _split((64, 64, 128), (3.1, 0.5, 0.200, 0.03, 0.02, 0.13), LATENCY=4, **FOUR),
+    _split((64, 16, 128), (2.0, 1.2, 0.120, 0.05, 0.10, 0.12), LATENCY=4, **FEW, **FOUR),
+)
+# 8-bit weights that are converted to 16-bit floats, which costs a part of each step.
+WEIGHTS = (
+    _walk((256, 128, 64), (1.8, 1.5, 0.700, 0.015, 0.02, 0.026), LATENCY=4, **EIGHT),
+    _walk((128, 128, 64), (2.2, 0.5, 0.330, 0.021, 0.05, 0.100), **EIGHT),
+    _once((128, 128, 64), (0.5, 1.8, 0.320, 0.018, 0.07, 0.085), **EIGHT),
+    _once((64, 128, 128), (0.4, 1.3, 0.260, 0.028, 0.17, 0.140), LATENCY=4, **FOUR),
+    _once((64, 64, 128), (0.4, 1.0, 0.200, 0.013, 0.18, 0.195), LATENCY=4, **FOUR),
+    _swapped((64, 32, 128), (0.2, 0.9, 0.150, 0.010, 0.10, 0.150), LATENCY=4, **TWO_AT_ONCE),
+    _split((128, 128, 64), (2.1, 1.7, 0.330, 0.053, 0.02, 0.035), **EIGHT),
+    _split((64, 64, 128), (0.6, 1.8, 0.190, 0.034, 0.02, 0.156), LATENCY=4, **FOUR),
+    _split((128, 16, 128), (1.8, 1.5, 0.160, 0.078, 0.10, 0.123), LATENCY=4, **FEW, **FOUR),
+)
+# By target, dtype in which factors are multiplied, and family.
+TILES: dict[tuple[str, type[tw.DType], Family], tuple[ProductTile, ...]] = {
+    **{("sm_90", dtype, Family.PLAIN): HALF for dtype in (f16, bf16)},
+    **{("sm_90", dtype, Family.WEIGHTS): WEIGHTS for dtype in (f16, bf16)},
+    **{("sm_90", dtype, Family.PLAIN): NARROW for dtype in (f8e4m3fn, f8e5m2)},
+    **{("sm_90", dtype, Family.GROUPED): GROUPED for dtype in (f8e4m3fn, f8e5m2)},
 }
 
 
-def tiles_of(target: str, factor: type[tw.DType]) -> tuple[ProductTile, ...]:
+def tiles_of(
+    target: str, factor: type[tw.DType], family: Family = Family.PLAIN
+) -> tuple[ProductTile, ...]:
     """Tiles of known speed; most GPUs have none."""
-    return TILES.get((target, factor), ())
+    return TILES.get((target, factor, family), ())
 
 
 @lru_cache
