@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from tilewright.kernels.gemm.splits import split_kernel, sum_splits_kernel
     from tilewright.kernels.gemm.warm_up import warm_up
+    from tilewright.kernels.gemm.warm_up_scaled import warm_up_scaled
     from tilewright.kernels.gemm.wide import matmul_wide_kernel
     from tilewright.kernels.heads.decode import (
         Parts,
@@ -97,6 +98,14 @@ if TYPE_CHECKING:
         rms_norm,
         rms_norm_rows,
         rms_norm_strided,
+    )
+    from tilewright.kernels.rows.quantising import (
+        quantise,
+        quantise_blocks,
+        quantise_by_scale,
+        quantise_rows,
+        scale_of_sizes,
+        sizes_of_rows,
     )
     from tilewright.kernels.rows.ranking import (
         argmax,
@@ -190,6 +199,10 @@ __all__ = [
     "min",
     "norm_gradient_columns",
     "norm_gradient_rows",
+    "quantise",
+    "quantise_blocks",
+    "quantise_by_scale",
+    "quantise_rows",
     "reduce_columns",
     "reduce_rows",
     "reduce_strided",
@@ -203,6 +216,7 @@ __all__ = [
     "rope_in_step",
     "rope_pairs_at_starts",
     "rope_pairs_in_step",
+    "scale_of_sizes",
     "scaled_gemv_kernel",
     "scaled_matmul",
     "scaled_matmul_kernel",
@@ -216,6 +230,7 @@ __all__ = [
     "silu_mul_elements",
     "silu_mul_rows",
     "silu_mul_strided",
+    "sizes_of_rows",
     "softmax",
     "softmax_rows",
     "softmax_strided",
@@ -230,6 +245,7 @@ __all__ = [
     "varlen_attention",
     "varlen_attention_tiles",
     "warm_up",
+    "warm_up_scaled",
 ]
 
 _NAMES = {
@@ -241,6 +257,7 @@ _NAMES = {
     "heads.kv_cache": "append_dealt append_few append_kv append_lines append_many",
     "gemm.once": "matmul_once_kernel",
     "gemm.warm_up": "warm_up",
+    "gemm.warm_up_scaled": "warm_up_scaled",
     "gemm.wide": "matmul_wide_kernel",
     "gemm.matmuls": "matmul matmul_kernel matvec",
     "gemm.scaled": "scaled_matmul",
@@ -261,6 +278,9 @@ _NAMES = {
         " silu_mul_strided"
     ),
     "heads.prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
+    "rows.quantising": (
+        "quantise quantise_blocks quantise_by_scale quantise_rows scale_of_sizes sizes_of_rows"
+    ),
     "rows.ranking": "argmax argmax_rows top_k top_k_of_keys top_keys_of_parts",
     "rows.reductions": (
         "max mean min reduce_columns reduce_rows reduce_strided reduce_whole_rows sum"

@@ -67,8 +67,10 @@ class Family(Enum):
     """Products whose tiles have costs of their own."""
 
     PLAIN = "plain"  # both factors have the dtype in which they are multiplied
-    GROUPED = "grouped"  # 8-bit floats, with a scale for each part of K
-    WEIGHTS = "weights"  # factors are converted to the dtype in which they are multiplied
+    EXACT = "exact"  # 8-bit floats, whose sums are added in f32 in every step
+    GROUPED = "grouped"  # 8-bit floats with a scale for each part of K
+    CONVERTED = "converted"  # 8-bit floats that are multiplied in 16 bits
+    CONVERTED_GROUPED = "converted, grouped"  # the same with a scale for each part of K
 
 
 class ProductRequest(NamedTuple):

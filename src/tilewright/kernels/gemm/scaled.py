@@ -85,6 +85,8 @@ def scaled_matmul(
         transpose_a, transpose_b,
     )  # fmt: skip
     wanted, result = scaled_product(a, b, (a_scale, b_scale), request)
+    if not result.size:
+        return tw.value(result, device=result.device)
     return giving(_launched(wanted), result)
 
 

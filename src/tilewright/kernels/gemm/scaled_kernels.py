@@ -22,8 +22,9 @@ from tilewright.kernels.gemm.scaling import (
     RIGHTSCALE,
     Scales,
     Steps,
+    places_of_pieces,
     require_scales,
-    scaled_sum,
+    scaled_sums,
     sum_of_folds,
     with_whole_scales,
 )
@@ -54,23 +55,28 @@ def scaled_matmul_kernel(
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
     *, FACTOR: Const[type[tw.DType]], A_SCALE: Const[int] = NO_SCALE, A_PARTS: Const[bool] = False,
     B_SCALE: Const[int] = NO_SCALE, B_PARTS: Const[bool] = False, BK: Const[int] = 128,
-    LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
+    PIECES: Const[int] = 1, LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`out = activation((a * a_scale) @ (b * b_scale) + bias) + residual`."""
     require_added(out, (bias, residual), HAS_BIAS, HAS_RESIDUAL)
-    left, right = a.partition(BM, BK), b.partition(BK, BN)
+    left, right = a.partition(BM, BK), b.partition(BK, BN // PIECES)
     scales = Scales(a_scale, A_SCALE, A_PARTS), Scales(b_scale, B_SCALE, B_PARTS)
     require_scales(scales, (M, N), left.num_tiles(1))
-    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
-    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
-    steps = Steps(0, left.num_tiles(1), (BM, BN), FACTOR, LATENCY, IS_FAST)
+    biases = bias.partition(1, 1, BN // PIECES) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN // PIECES) if HAS_RESIDUAL else None
+    steps = Steps(0, left.num_tiles(1), (BM, BN // PIECES), FACTOR, LATENCY, IS_FAST)
     for at in out.indices():  # this block's share of the tiles, disjoint from every other's
-        batch, i, j = at
-        acc = scaled_sum(left, right, (i, j), scales, steps)
-        acc = with_whole_scales(acc, (i, j), scales)
-        result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
-        out.store(result.astype(out.dtype).reshape(1, BM, BN), at)
+        _, i, j = at
+        places = places_of_pieces(right, j, PIECES)
+        sums = scaled_sums(left, right, (i, places), scales, steps)
+        target = out.piece(at).partition(1, BM, BN // PIECES)
+        for piece in tw.static_range(PIECES):
+            acc = with_whole_scales(sums[piece], (i, places[piece]), scales)
+            result = finished(acc, (0, i, places[piece]), biases, ACTIVATION, residuals)
+            tile = result.astype(out.dtype).reshape(1, BM, BN // PIECES)
+            if piece < target.num_tiles(2):
+                target.store(tile, 0, 0, piece)
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -80,21 +86,27 @@ def scaled_once_kernel(
     bias: Ref[BIAS, A, B, C], residual: Ref[RESIDUAL, X, Y, Z],
     *, FACTOR: Const[type[tw.DType]], A_SCALE: Const[int] = NO_SCALE, A_PARTS: Const[bool] = False,
     B_SCALE: Const[int] = NO_SCALE, B_PARTS: Const[bool] = False, BK: Const[int] = 128,
-    LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
+    PIECES: Const[int] = 1, LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
     HAS_BIAS: Const[bool] = False, ACTIVATION: Const[int] = 0, HAS_RESIDUAL: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`scaled_matmul_kernel` with one tile for each block."""
     require_added(out, (bias, residual), HAS_BIAS, HAS_RESIDUAL)
-    left, right = a.partition(BM, BK), b.partition(BK, BN)
+    left, right = a.partition(BM, BK), b.partition(BK, BN // PIECES)
     scales = Scales(a_scale, A_SCALE, A_PARTS), Scales(b_scale, B_SCALE, B_PARTS)
     require_scales(scales, (M, N), left.num_tiles(1))
-    biases = bias.partition(1, 1, BN) if HAS_BIAS else None
-    residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
-    batch, i, j = out.index
-    steps = Steps(0, left.num_tiles(1), (BM, BN), FACTOR, LATENCY, IS_FAST)
-    acc = with_whole_scales(scaled_sum(left, right, (i, j), scales, steps), (i, j), scales)
-    result = finished(acc, (batch, i, j), biases, ACTIVATION, residuals)
-    out.store(result.astype(out.dtype).reshape(1, BM, BN))
+    biases = bias.partition(1, 1, BN // PIECES) if HAS_BIAS else None
+    residuals = residual.partition(1, BM, BN // PIECES) if HAS_RESIDUAL else None
+    _, i, j = out.index
+    places = places_of_pieces(right, j, PIECES)
+    steps = Steps(0, left.num_tiles(1), (BM, BN // PIECES), FACTOR, LATENCY, IS_FAST)
+    sums = scaled_sums(left, right, (i, places), scales, steps)
+    target = out.partition(1, BM, BN // PIECES)
+    for piece in tw.static_range(PIECES):
+        acc = with_whole_scales(sums[piece], (i, places[piece]), scales)
+        result = finished(acc, (0, i, places[piece]), biases, ACTIVATION, residuals)
+        tile = result.astype(out.dtype).reshape(1, BM, BN // PIECES)
+        if piece < target.num_tiles(2):
+            target.store(tile, 0, 0, piece)
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -104,19 +116,24 @@ def scaled_split_kernel(
     a_scale: Ref[LEFTSCALE, P, Q, R], b_scale: Ref[RIGHTSCALE, D, G, H],
     *, FACTOR: Const[type[tw.DType]], A_SCALE: Const[int] = NO_SCALE, A_PARTS: Const[bool] = False,
     B_SCALE: Const[int] = NO_SCALE, B_PARTS: Const[bool] = False, BK: Const[int] = 128,
-    LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
+    PIECES: Const[int] = 1, LATENCY: Const[int] = 0, IS_FAST: Const[bool] = False,
 ) -> None:  # fmt: skip
     """`parts[s] = (a * a_scale) @ (b * b_scale)`, summed over range s of K."""
-    left, right = a.partition(BM, BK), b.partition(BK, BN)
+    left, right = a.partition(BM, BK), b.partition(BK, BN // PIECES)
     scales = Scales(a_scale, A_SCALE, A_PARTS), Scales(b_scale, B_SCALE, B_PARTS)
     require_scales(scales, (M, N), left.num_tiles(1))
     stretch = tw.cdiv(left.num_tiles(1), parts.shape[0])
     split, _, i, j = parts.index
     first = split * stretch
     last = min(first + stretch, left.num_tiles(1))
-    steps = Steps(first, last, (BM, BN), FACTOR, LATENCY, IS_FAST)
-    acc = with_whole_scales(scaled_sum(left, right, (i, j), scales, steps), (i, j), scales)
-    parts.store(acc.reshape(1, 1, BM, BN))
+    places = places_of_pieces(right, j, PIECES)
+    steps = Steps(first, last, (BM, BN // PIECES), FACTOR, LATENCY, IS_FAST)
+    sums = scaled_sums(left, right, (i, places), scales, steps)
+    target = parts.partition(1, 1, BM, BN // PIECES)
+    for piece in tw.static_range(PIECES):
+        acc = with_whole_scales(sums[piece], (i, places[piece]), scales)
+        if piece < target.num_tiles(3):
+            target.store(acc.reshape(1, 1, BM, BN // PIECES), 0, 0, 0, piece)
 
 
 @tw.kernel(deny_checks=True, starts_early=True)
@@ -139,7 +156,7 @@ def scaled_gemv_kernel(
     residuals = residual.partition(1, BM, BN) if HAS_RESIDUAL else None
     batch, i, j = out.index
     steps = Steps(0, left.num_tiles(1), (BN * FOLDS, BM * FOLDS), FACTOR, LATENCY, IS_FAST, FOLDS)
-    acc = sum_of_folds(scaled_sum(left, right, (j, i), scales, steps), FOLDS)
-    acc = with_whole_scales(acc, (j, i), scales)
+    sums = scaled_sums(left, right, (j, (i,)), scales, steps)
+    acc = with_whole_scales(sum_of_folds(sums[0], FOLDS), (j, i), scales)
     result = finished(acc.T, (batch, i, j), biases, ACTIVATION, residuals)
     out.store(result.astype(out.dtype).reshape(1, BM, BN))

@@ -175,16 +175,18 @@ def _form(
             "ACTIVATION": number,
             "HAS_RESIDUAL": request.residual is not None,
         },
-        family=_family(a, b, factor, has_parts=has_parts),
+        family=_family(factor, has_parts=has_parts, is_fast=request.fast_accumulate),
         depth=GROUP if has_parts else None,
     )  # fmt: skip
 
 
-def _family(a: tw.Tensor, b: tw.Tensor, factor: type[tw.DType], *, has_parts: bool) -> Family:
+def _family(factor: type[tw.DType], *, has_parts: bool, is_fast: bool) -> Family:
     """The family of tiles that a product chooses from."""
-    if a.dtype is not factor or b.dtype is not factor or factor not in NARROW:
-        return Family.WEIGHTS
-    return Family.GROUPED if has_parts else Family.PLAIN
+    if factor not in NARROW:
+        return Family.CONVERTED_GROUPED if has_parts else Family.CONVERTED
+    if has_parts:
+        return Family.GROUPED
+    return Family.PLAIN if is_fast else Family.EXACT
 
 
 def _check_factors(a: tw.Tensor, b: tw.Tensor, request: ProductRequest) -> None:

@@ -4,6 +4,9 @@ A scale belongs to rows of a factor, as stored: to all of them, to each one, or 
 Along K it is one number, applied when the sum is complete, or one for each part of 128, applied to
 the sum of that part. Tensor cores add products of 8-bit floats with fewer bits than f32 has; the
 sum of each step of BK is therefore added to the others in f32, also without scales of parts.
+
+A sum that is added to another in every step takes registers beside it. The columns of a large tile
+are therefore computed in pieces: one is multiplied while the one before it is scaled and added.
 """
 
 from __future__ import annotations
@@ -25,8 +28,9 @@ __all__ = [
     "SHARED",
     "Scales",
     "Steps",
+    "places_of_pieces",
     "require_scales",
-    "scaled_sum",
+    "scaled_sums",
     "sum_of_folds",
     "with_whole_scales",
 ]
@@ -66,7 +70,7 @@ class Steps(NamedTuple):
 
     first: Any
     last: Any
-    tile: tuple[Any, Any]  # rows and columns of the sum
+    tile: tuple[Any, Any]  # rows and columns of a sum
     factor: Any  # dtype in which elements are multiplied
     latency: int
     is_fast: bool
@@ -90,21 +94,46 @@ def _require(scales: Scales, extent: Any, parts: Any) -> None:
         tw.require(scales.values.shape[2] == parts)
 
 
-def scaled_sum(
+def places_of_pieces(right: Any, j: Any, pieces: int) -> tuple[Any, ...]:
+    """The places of the pieces of a tile; one behind the edge reads the last, and is not stored."""
+    if pieces == 1:
+        return (j,)
+    places: tuple[Any, ...] = ()
+    for piece in tw.static_range(pieces):
+        places = (*places, right.clip(j * pieces + piece, 1))
+    return places
+
+
+def scaled_sums(
     left: Any, right: Any, place: tuple[Any, Any], scales: tuple[Scales, Scales], steps: Steps
-) -> Any:
-    """`sum over k of (left[i, k] @ right[k, j]) * scales of part k`, in f32."""
-    i, j = place
-    acc = tw.zeros(steps.tile, f32)
+) -> tuple[Any, ...]:
+    """`sum over k of (left[i, k] @ right[k, j]) * scales of part k` for the piece at each `j`."""
+    i, places = place
+    rows = steps.tile[0] // steps.folds
+    sums: tuple[Any, ...] = ()
+    for _ in tw.static_range(len(places)):
+        sums = (*sums, tw.zeros(steps.tile, f32))
     for k in range(steps.first, steps.last):
         x = left.load(i, k, latency=steps.latency or None).astype(steps.factor)
-        y = right.load(k, j, latency=steps.latency or None).astype(steps.factor)
-        if scales[0].has_parts or scales[1].has_parts:
-            part = tw.mma(x, y, tw.zeros(steps.tile, f32), fast_acc=steps.is_fast)
-            acc += part * _of_part(scales, (i, j, k), steps.tile, steps.folds)
-        else:
-            acc = tw.mma(x, y, acc, fast_acc=steps.is_fast)
-    return acc
+        scale = _column(scales[0], i, k, rows, steps.folds) if scales[0].has_parts else None
+        more: tuple[Any, ...] = ()
+        for piece in tw.static_range(len(places)):
+            y = right.load(k, places[piece], latency=steps.latency or None).astype(steps.factor)
+            more = (*more, _added(sums[piece], (x, y), scale, (scales[1], places[piece], k), steps))
+        sums = more
+    return sums
+
+
+def _added(acc: Any, factors: Any, scale: Any, of: Any, steps: Steps) -> Any:
+    """A sum with the product of one step, scaled if its part of K has scales."""
+    (x, y), (scales, j, k) = factors, of
+    if scale is None and not scales.has_parts:
+        return tw.mma(x, y, acc, fast_acc=steps.is_fast)
+    part = tw.mma(x, y, tw.zeros(steps.tile, f32), fast_acc=steps.is_fast)
+    if scales.has_parts:
+        row = _column(scales, j, k, steps.tile[1] // steps.folds, steps.folds).T
+        scale = row if scale is None else scale * row
+    return acc + part * scale
 
 
 def sum_of_folds(acc: Any, folds: int) -> Any:
@@ -126,17 +155,6 @@ def with_whole_scales(acc: Any, place: tuple[Any, Any], scales: tuple[Scales, Sc
     if scales[1].spread != NO_SCALE and not scales[1].has_parts:
         acc *= _column(scales[1], place[1], 0, columns, 1).T
     return acc
-
-
-def _of_part(
-    scales: tuple[Scales, Scales], at: tuple[Any, Any, Any], shape: tuple[Any, Any], folds: int
-) -> Any:
-    """The scales of part k of a tile, of one factor or the product of both."""
-    (left, right), (i, j, k), (rows, columns) = scales, at, shape
-    if not right.has_parts:
-        return _column(left, i, k, rows // folds, folds)
-    row = _column(right, j, k, columns // folds, folds).T
-    return _column(left, i, k, rows // folds, folds) * row if left.has_parts else row
 
 
 def _column(scales: Scales, i: Any, k: Any, rows: int, folds: int) -> Any:

@@ -211,6 +211,7 @@ def _swapped_split(
 
 FOUR, EIGHT = {"num_worker_warps": 4}, {"num_worker_warps": 8}
 TWO_CTAS, TWO_AT_ONCE = {"num_ctas": 2, **EIGHT}, {"occupancy": 2, **FOUR}
+IN_PIECES = {"PIECES": 2, "IS_FAST": True, "LATENCY": 4}
 # 16-bit floats. A walk of four warps does not start early: while it waits for earlier grids it
 # lacks registers. Steps of the large walks count 2 to 4 % more, which a GPU that runs hot loses.
 HALF = (
@@ -258,11 +259,19 @@ NARROW = (
     _split((128, 128, 128), (2.3, 1.9, 0.250, 0.03, 0.02, 0.09), **FOUR),
     _split((64, 64, 128), (3.1, 0.0, 0.150, 0.03, 0.02, 0.13), LATENCY=4, **FOUR),
 )
-# 8-bit floats with a scale for each part of K. A second accumulator has the sum of the part, so
-# tiles are small; `IS_FAST` leaves out an addition to zero, and the sums are the same.
+# 8-bit floats whose sums are added in f32 in every step: a second accumulator takes registers, so
+# tiles are smaller, or computed in PIECES.
+EXACT = (
+    _walk((128, 256, 128), (1.7, 0.5, 0.700, 0.01, 0.02, 0.01), PIECES=2, LATENCY=6, **EIGHT),
+    _walk((256, 128, 128), (2.3, 0.5, 0.360, 0.01, 0.02, 0.01), LATENCY=6, **TWO_CTAS),
+    *NARROW[2:],
+)
+# 8-bit floats with a scale for each part of K. `IS_FAST` saves adding the sum of a part to zero; it
+# changes no number.
 GROUPED = (
-    _walk((256, 64, 128), (2.7, 0.6, 0.300, 0.02, 0.02, 0.01), LATENCY=4, **TWO_CTAS),
-    _walk((128, 128, 128), (1.7, 0.6, 0.420, 0.01, 0.02, 0.01), LATENCY=4, IS_FAST=True, **EIGHT),
+    _walk((256, 128, 128), (2.7, 0.6, 0.440, 0.01, 0.02, 0.01), **IN_PIECES, **TWO_CTAS),
+    _walk((128, 128, 128), (1.7, 0.6, 0.420, 0.01, 0.02, 0.01), **IN_PIECES, **EIGHT),
+    _once((128, 128, 128), (0.2, 1.9, 0.410, 0.01, 0.02, 0.08), **IN_PIECES, **EIGHT),
     _once((128, 64, 128), (0.2, 1.7, 0.280, 0.02, 0.02, 0.06), LATENCY=4, **EIGHT),
     _once((64, 64, 128), (0.0, 1.4, 0.400, 0.03, 0.02, 0.03), LATENCY=4, occupancy=3, **FOUR),
     _swapped((64, 32, 128), (0.2, 1.0, 0.220, 0.02, 0.10, 0.10), LATENCY=4, **TWO_AT_ONCE),
@@ -270,8 +279,8 @@ GROUPED = (
     _split((64, 64, 128), (3.1, 0.5, 0.200, 0.03, 0.02, 0.13), LATENCY=4, **FOUR),
     _split((64, 16, 128), (2.0, 1.2, 0.120, 0.05, 0.10, 0.12), LATENCY=4, **FEW, **FOUR),
 )
-# 8-bit weights that are converted to 16-bit floats, which costs a part of each step.
-WEIGHTS = (
+# 8-bit floats that are converted to 16 bits before they are multiplied.
+CONVERTED = (
     _walk((256, 128, 64), (1.8, 1.5, 0.700, 0.015, 0.02, 0.026), LATENCY=4, **EIGHT),
     _walk((128, 128, 64), (2.2, 0.5, 0.330, 0.021, 0.05, 0.100), **EIGHT),
     _once((128, 128, 64), (0.5, 1.8, 0.320, 0.018, 0.07, 0.085), **EIGHT),
@@ -282,12 +291,27 @@ WEIGHTS = (
     _split((64, 64, 128), (0.6, 1.8, 0.190, 0.034, 0.02, 0.156), LATENCY=4, **FOUR),
     _split((128, 16, 128), (1.8, 1.5, 0.160, 0.078, 0.10, 0.123), LATENCY=4, **FEW, **FOUR),
 )
-# By target, dtype in which factors are multiplied, and family.
-TILES: dict[tuple[str, type[tw.DType], Family], tuple[ProductTile, ...]] = {
-    **{("sm_90", dtype, Family.PLAIN): HALF for dtype in (f16, bf16)},
-    **{("sm_90", dtype, Family.WEIGHTS): WEIGHTS for dtype in (f16, bf16)},
-    **{("sm_90", dtype, Family.PLAIN): NARROW for dtype in (f8e4m3fn, f8e5m2)},
-    **{("sm_90", dtype, Family.GROUPED): GROUPED for dtype in (f8e4m3fn, f8e5m2)},
+# The same with a scale for each part of K.
+CONVERTED_GROUPED = (
+    _walk((256, 128, 128), (2.7, 1.5, 0.800, 0.015, 0.02, 0.026), PIECES=2, **TWO_CTAS),
+    _walk((128, 64, 128), (2.2, 0.5, 0.420, 0.021, 0.05, 0.100), LATENCY=4, **EIGHT),
+    _once((128, 128, 128), (0.5, 1.8, 0.700, 0.018, 0.07, 0.085), **EIGHT),
+    *CONVERTED[3:6],
+    _split((128, 128, 128), (2.1, 1.7, 0.700, 0.053, 0.02, 0.035), **EIGHT),
+    *CONVERTED[7:],
+)
+# By family, for each target and dtype in which factors are multiplied.
+EIGHT_BITS = {Family.PLAIN: NARROW, Family.EXACT: EXACT, Family.GROUPED: GROUPED}
+SIXTEEN_BITS = {
+    Family.PLAIN: HALF,
+    Family.CONVERTED: CONVERTED,
+    Family.CONVERTED_GROUPED: CONVERTED_GROUPED,
+}
+TILES: dict[tuple[str, type[tw.DType]], dict[Family, tuple[ProductTile, ...]]] = {
+    ("sm_90", f16): SIXTEEN_BITS,
+    ("sm_90", bf16): SIXTEEN_BITS,
+    ("sm_90", f8e4m3fn): EIGHT_BITS,
+    ("sm_90", f8e5m2): EIGHT_BITS,
 }
 
 
@@ -295,7 +319,7 @@ def tiles_of(
     target: str, factor: type[tw.DType], family: Family = Family.PLAIN
 ) -> tuple[ProductTile, ...]:
     """Tiles of known speed; most GPUs have none."""
-    return TILES.get((target, factor, family), ())
+    return TILES.get((target, factor), {}).get(family, ())
 
 
 @lru_cache

@@ -17,7 +17,7 @@ from tilewright.kernels.gemm.matmuls import launch_matmul
 from tilewright.kernels.gemm.operands import MatrixProduct, ProductRequest, product, swapped
 from tilewright.kernels.gemm.splits import add_splits, launch_parts, parts_of
 
-__all__ = ["warm_up"]
+__all__ = ["FEW", "MANY", "ONE", "SPLITS", "compile_all", "warm_up"]
 
 # Rows of the products that are built: one row, few rows, many rows.
 ONE, FEW, MANY = 1, MOST_ROWS, 64
@@ -39,7 +39,11 @@ def warm_up(
     shows the count. Returns the number of kernels. Nothing runs, and no memory is allocated.
     """
     request = ProductRequest("matmul", None, out_dtype, bias, activation, transpose_b=transpose_b)
-    found = [one for weight in weights for one in _launches(weight, request)]
+    return compile_all([one for weight in weights for one in _launches(weight, request)], report)
+
+
+def compile_all(found: list[tw.DeviceOp[Any]], report: Callable[[int, int], object] | None) -> int:
+    """Compile launches that are not run, and report after each; returns their number."""
     tell = _show if report is None else report
     for done, launch in enumerate(found, 1):
         launch.compile().close()
