@@ -1,6 +1,6 @@
 """Library kernels on shapes drawn at random, beside the best library for each.
 
-    python benchmarks/any_shape.py [--seed S] [--count N] [--only products,layers] [--json FILE]
+    python benchmarks/any_shape.py [--seed S] [--count N] [--only products,scaled] [--json FILE]
 
 The distribution of each family is in its module. Prints the geometric mean, the worst twentieth and
 the worst of the speeds, and the slowest problems. On the CPU small problems are checked only.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import any_shape_products as products
+import any_shape_scaled as scaled
 import numpy as np
 from lab import Lab, add_options, open_lab
 
@@ -23,7 +24,12 @@ import tilewright as tw
 
 __all__ = ["main", "summary"]
 
-FAMILIES = {"products": products.draw, "layers": products.layers}
+FAMILIES = {
+    "products": (products.draw, products.measure),
+    "layers": (products.layers, products.measure),
+    "scaled": (scaled.draw, scaled.measure),
+    "scaled layers": (scaled.layers, scaled.measure),
+}
 
 
 def summary(name: str, rows: list[dict[str, Any]]) -> str:
@@ -48,7 +54,7 @@ def summary(name: str, rows: list[dict[str, Any]]) -> str:
     for row in timed[:24]:
         lines.append(
             f"  {row['speed']:.3f} {row['problem']:40} ours {1e6 * row['ours']:9.1f} us,"
-            f" peer {1e6 * row['cublas']:9.1f} {row.get('config', '')}"
+            f" peer {1e6 * row['cublas']:9.1f} {row.get('config', row.get('peer', ''))}"
         )
     return "\n".join(lines)
 
@@ -56,11 +62,11 @@ def summary(name: str, rows: list[dict[str, Any]]) -> str:
 def run(lab: Lab, options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Measure all families within the time."""
     end, found = time.monotonic() + options.seconds, {}
-    for name, draw in FAMILIES.items():
+    for name, (draw, measure) in FAMILIES.items():
         if options.only and name not in options.only.split(","):
             continue
         rows = found[name] = []
-        for row in products.measure(lab, draw(options.seed, options.count)):
+        for row in measure(lab, draw(options.seed, options.count)):
             rows.append(row)
             if time.monotonic() > end:
                 print(f"{name}: stopped after {len(rows)} problems", flush=True)

@@ -150,6 +150,8 @@ def _plain(form: ProductForm) -> Config:
     if form.factor is f32:
         edge, depth = SMALL_EDGE, 16
     rows, columns, deep = (power_of_two(max(extent, 16)) for extent in form.shape)
+    if form.depth is not None:  # sums that are scaled part by part take twice the registers
+        return Config.of(BM=min(SMALL_EDGE, rows), BN=min(SMALL_EDGE, columns), BK=form.depth)
     return Config.of(
         BM=min(edge, rows), BN=min(edge, columns), BK=min(depth, deep), blocks=1 << 20, group=BAND
     )

@@ -25,7 +25,7 @@ from tilewright.kernels.gemm.operands import (
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["FEWEST_ROWS", "gemv_kernel", "launch_gemv"]
+__all__ = ["FEWEST_ROWS", "folded", "gemv_kernel", "is_foldable", "launch_gemv"]
 
 # Least rows of the other side of a tensor-core tile.
 FEWEST_ROWS = 8

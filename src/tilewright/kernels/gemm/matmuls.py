@@ -33,7 +33,7 @@ from tilewright.kernels.gemm.wide import first_columns, launch_wide
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
-__all__ = ["launch_matmul", "matmul", "matmul_kernel", "matvec"]
+__all__ = ["launch_matmul", "matmul", "matmul_kernel", "matvec", "walked"]
 
 
 # The dims of `bias` and `residual` are independent: an unused one may have any extents.

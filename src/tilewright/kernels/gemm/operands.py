@@ -54,6 +54,7 @@ __all__ = [
     "with_factors",
 ]
 
+# 8-bit floats.
 NARROW = (f8e4m3fn, f8e5m2)
 FACTORS = (*NARROW, f16, bf16, f32)  # dtypes of factors; sums are f32 for each of them
 SUMS = (*NARROW, f16, bf16, f32)  # dtypes in which sums are stored

@@ -44,7 +44,8 @@ def require_added(out: Any, added: tuple[Any, Any], has_bias: bool, has_residual
     if has_bias:
         tw.require(bias.shape[2] == out.shape[2])
     if has_residual:
-        tw.require(residual.shape == out.shape)
+        tw.require(residual.shape[0] == out.shape[0])
+        tw.require(residual.shape[1] == out.shape[1] and residual.shape[2] == out.shape[2])
 
 
 # The dims of scales, `bias` and `residual` are independent: an unused one may have any extents.

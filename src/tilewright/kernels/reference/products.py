@@ -10,11 +10,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ACTIVATIONS", "finish", "grouped_matmul", "matmul", "matvec", "rounding_bound"]
+__all__ = [
+    "ACTIVATIONS",
+    "finish",
+    "grouped_matmul",
+    "matmul",
+    "matvec",
+    "quantise",
+    "rounding_bound",
+    "scaled",
+    "scaled_matmul",
+]
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 
+GROUP = 128  # rows of a block and elements of a part that share a scale
 ROUNDING = 2.0**-24  # relative error of one f32 operation
 SLOPE = 1.13  # of the steepest activation
 FUNCTIONS = 1e-6  # error of an activation, relative to its argument and to one
@@ -88,6 +99,52 @@ def grouped_matmul(
             residual=None if residual is None else residual[rows],
         )
     return found
+
+
+def scaled_matmul(
+    a: Array,
+    b: Array,
+    a_scale: Array | None = None,
+    b_scale: Array | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    **epilogue: Any,
+) -> Doubles:
+    """`activation((a * a_scale) @ (b * b_scale) + bias) + residual`, as `kernels.scaled_matmul`."""
+    left = scaled(a, a_scale)
+    right = scaled(b, b_scale, is_row=not transpose_b)
+    return matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b, **epilogue)
+
+
+def scaled(x: Array, scale: Array | None, *, is_row: bool = False) -> Doubles:
+    """A matrix times its scales: one number, or one for each row, block of rows, or part of K.
+
+    Scales of one axis belong to rows, or to columns if they are a row.
+    """
+    wide = x.astype(np.float64)
+    if scale is None:
+        return wide
+    if scale.ndim < 2:
+        scale = scale.reshape((1, -1) if is_row else (-1, 1))
+    for axis, extent in enumerate(wide.shape):
+        each = extent if scale.shape[axis] == 1 else 1 if scale.shape[axis] == extent else GROUP
+        scale = np.repeat(scale, each, axis).take(range(extent), axis)
+    return np.asarray(wide * scale.astype(np.float64))
+
+
+def quantise(x: Array, kind: str = "row", *, greatest: float = 448.0) -> tuple[Doubles, Doubles]:
+    """`x / scale`, not rounded, and the scales of `kernels.quantise`."""
+    wide = x.reshape(-1, x.shape[-1]).astype(np.float64)
+    sizes = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+    rows, columns = sizes.shape
+    height = {"tensor": rows, "block": GROUP}.get(kind, 1)
+    width = GROUP if kind in ("part", "block") else columns
+    found = np.maximum.reduceat(sizes, range(0, rows, height), axis=0)
+    found = np.maximum.reduceat(found, range(0, columns, width), axis=1)
+    scales = np.where(found == 0, 1.0, np.maximum(found / greatest, 2.0**-126))
+    each = np.repeat(np.repeat(scales, height, 0)[:rows], width, 1)[:, :columns]
+    return np.clip(wide / each, -greatest, greatest).reshape(x.shape), scales
 
 
 def finish(

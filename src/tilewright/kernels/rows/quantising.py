@@ -29,6 +29,7 @@ from tilewright.kernels.large_tiles import on_cpu
 from tilewright.kernels.placeholders import FROM
 
 __all__ = [
+    "KINDS",
     "quantise",
     "quantise_blocks",
     "quantise_by_scale",
@@ -43,10 +44,11 @@ GROUP = 128  # rows and columns of a block, columns of a part
 LEAST = 2.0**-126  # the least normal f32
 TILE = 4096  # elements of a tile on a GPU
 LARGE_TILE = 1 << 16  # on the CPU
+# Kinds of scales, as a call names them.
 KINDS = ("tensor", "row", "part", "block")
 
 
-class BP(tw.Dim):
+class ACROSS(tw.Dim):
     """Scales along the rows of a tile."""
 
 
@@ -89,7 +91,7 @@ def quantise_rows(
 
 @tw.kernel(deny_checks=True)
 def quantise_blocks(
-    q: Mut[T, Cut[M, BM], Cut[N, BN]], scale: Mut[f32, Cut[P, BP], Cut[Q, Literal[1]]],
+    q: Mut[T, Cut[M, BM], Cut[N, BN]], scale: Mut[f32, Cut[P, ACROSS], Cut[Q, Literal[1]]],
     x: Ref[FROM, M, N],
     *, GREATEST: Const[float] = 448.0,
 ) -> None:  # fmt: skip
@@ -97,7 +99,7 @@ def quantise_blocks(
     i, j = q.index
     tile = x.partition(BM, BN, padding=math.inf)[i, j]
     size = tw.max(_sizes(tile), axis=1, keepdims=True)
-    if BP == 1:
+    if ACROSS == 1:
         size = tw.max(size, axis=0, keepdims=True)
     by = _scale(size, GREATEST)
     q.store(_narrowed(tile, by, GREATEST, q.dtype))
