@@ -20,7 +20,7 @@ from tilewright.backends.cuda import program as assembler
 from tilewright.backends.cuda.program import CudaProgram
 from tilewright.dims import B, N
 from tilewright.errors import DriverError, LaunchError, ToolchainError
-from tilewright.frontend.source.captures import Captures
+from tilewright.frontend.source.captures import CapturePlace, Captures, PlaceKind
 from tilewright.jit.cache import disk as disk_cache
 from tilewright.jit.cache.fingerprints import Unknown, fingerprint
 from tilewright.jit.cache.store import FOLDER
@@ -167,6 +167,54 @@ def test_what_the_kernel_finds_outside_counts(folder, counted, monkeypatch):
     monkeypatch.delitem(globals(), "SCALE")
     with pytest.raises(tw.CompileError, match="`SCALE` is not defined"):
         build(add)
+
+
+def doubled(tile):
+    return tile * SCALE
+
+
+WAYS = (scaled, doubled)
+
+
+def by_number(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(WAYS[1](x.load_like(z)))
+
+
+def test_functions_of_a_tuple_are_found_again(folder, counted, monkeypatch):
+    build(by_number)
+    build(by_number)
+    assert counted == {"front end": 1, "tileiras": 1}
+    monkeypatch.setitem(globals(), "SCALE", 3.0)  # which such a function reads
+    build(by_number)
+    assert counted["front end"] == 2
+    monkeypatch.setitem(globals(), "WAYS", (scaled, scaled))
+    build(by_number)
+    build(by_number)
+    assert counted["front end"] == 3
+    monkeypatch.setitem(globals(), "WAYS", (scaled,))
+    with pytest.raises(tw.CompileError):
+        build(by_number)
+
+
+def by_segment(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+    z.store(x.load_like(z))
+
+
+def test_functions_that_the_front_end_inlines_are_found_again(folder, counted):
+    for _ in range(2):
+        kernel = tw.kernel(by_segment)
+        z, x, offsets = (tw.meta((n,), kind, target="sm_90")
+                         for n, kind in ((512, f32), (512, f32), (4, i32)))  # fmt: skip
+        op = kernel(z.partition(128, segments=offsets), x)
+        op.compile()
+        op.close()
+    assert counted == {"front end": 1, "tileiras": 1}
+
+
+def test_a_forged_place_is_refused():
+    for kind, name in ((PlaceKind.OURS, "os:system"), (PlaceKind.ITEM, "0"),
+                       (PlaceKind.OURS, "tilewright.frontend.nowhere:x")):  # fmt: skip
+        assert Captures.look_up(add, [CapturePlace(None, kind, name)]) is None
 
 
 TEXT = """

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
+from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ class PlaceKind(Enum):
     DEFAULT = "default"  # of a keyword parameter
     KEYWORDS = "keywords"  # all keyword arguments of a partial function
     CONSTANT = "constant"  # of a parameter in the specialisation
+    ITEM = "item"  # of a tuple, by its position
+    OURS = "ours"  # a function of this package that no kernel names: `module:function`
 
 
 class CapturePlace(NamedTuple):
@@ -72,10 +75,28 @@ class Captures:
 
     def helper(self, function: FunctionType) -> None:
         """Record an inlined function: its code and its defaults."""
+        self._record_way(function)
         for name in ("__code__", "__defaults__"):
             self.attribute(function, name)
         for name in function.__kwdefaults__ or ():
             self._look(function, PlaceKind.DEFAULT, name)
+
+    def _record_way(self, function: FunctionType) -> None:
+        """Record how an inlined function is found again, if no name of a kernel leads to it.
+
+        It is an item of a captured tuple, or one that the front end itself inlines.
+        """
+        values = self.values()
+        if any(value is function for value in values):
+            return
+        for value in values:
+            if type(value) is tuple and all(type(item) is FunctionType for item in value):
+                positions = [at for at, item in enumerate(value) if item is function]
+                if positions:
+                    self._look(value, PlaceKind.ITEM, str(positions[0]))
+                    return
+        if function.__module__.startswith(_FRONT_END):
+            self._look(None, PlaceKind.OURS, f"{function.__module__}:{function.__name__}")
 
     def helpers(self) -> tuple[FunctionType, ...]:
         """The functions that were inlined, each once."""
@@ -105,7 +126,7 @@ class Captures:
     def places(self, kernel: FunctionType) -> tuple[CapturePlace, ...] | None:
         """The places of all values, starting from the kernel; None if one has no such place."""
         found: list[CapturePlace] = []
-        numbers: dict[int, int | None] = {id(kernel): None}
+        numbers: dict[int, int | None] = {id(kernel): None, id(None): None}
         for (owner, kind, name), (_, value) in self._found.items():
             if id(owner) not in numbers:
                 return None
@@ -133,10 +154,12 @@ class Captures:
                     found.constant(kernel, place.name, values[-1])
                     continue
                 owner = kernel if place.owner is None else values[place.owner]
+                if place.kind is PlaceKind.OURS:
+                    owner = None
                 if not _is_plain(owner, place):
                     return None
                 values.append(found._look(owner, place.kind, place.name))
-        except (*_GONE, TypeError, IndexError):  # it is gone, or has another type
+        except (*_GONE, TypeError, IndexError, ImportError):  # it is gone, or has another type
             return None
         return found
 
@@ -145,12 +168,15 @@ class Captures:
         if key not in self._found:  # one value for the whole compilation
             read = _READERS[kind](owner, name)
             self._found[key] = found = (read, read())
-            if not _is_ours(owner, name):
+            if kind not in _FIXED and not _is_ours(owner, name):
                 self._watched.append(found)
         return self._found[key][1]
 
 
 _PACKAGE = __name__.partition(".")[0]
+_FRONT_END = f"{_PACKAGE}.frontend."
+# A tuple is looked up again itself, and keeps its items; the package is part of every key.
+_FIXED = (PlaceKind.ITEM, PlaceKind.OURS)
 
 
 def _is_ours(owner: Any, name: str) -> bool:
@@ -165,6 +191,10 @@ def _is_ours(owner: Any, name: str) -> bool:
 
 def _is_plain(owner: Any, place: CapturePlace) -> bool:
     """Whether the lookup runs no code but Python's own."""
+    if place.kind is PlaceKind.OURS:
+        return place.name.startswith(_FRONT_END)
+    if place.kind is PlaceKind.ITEM:
+        return type(owner) is tuple and place.name.isdecimal()
     if type(owner) is ModuleType:
         return place.kind is PlaceKind.ATTRIBUTE and place.name in vars(owner)
     return type(owner) is FunctionType
@@ -196,11 +226,22 @@ def _keywords_reader(function: partial[Any], _: str) -> Callable[[], Any]:
     return lambda: tuple(function.keywords.items())
 
 
+def _item_reader(owner: tuple[Any, ...], position: str) -> Callable[[], Any]:
+    return partial(owner.__getitem__, int(position))
+
+
+def _own_reader(_: None, name: str) -> Callable[[], Any]:
+    module, _, function = name.partition(":")
+    return partial(getattr, import_module(module), function)
+
+
 _READERS: dict[PlaceKind, Callable[[Any, str], Callable[[], Any]]] = {
     PlaceKind.NAME: _name_reader,
     PlaceKind.ATTRIBUTE: _attribute_reader,
     PlaceKind.DEFAULT: _default_reader,
     PlaceKind.KEYWORDS: _keywords_reader,
+    PlaceKind.ITEM: _item_reader,
+    PlaceKind.OURS: _own_reader,
 }
 
 
