@@ -5,9 +5,10 @@
 Every figure is that of a fresh process. *Cold* is a first call with an empty disk cache, *disk* one
 that finds its kernels there, each from the call to the result; the import of tilewright and the
 making of the tensors come before. *New rows* are later calls in the same process with other numbers
-of rows: those whose kernel exists, and the number of kernels that the others compiled. On a GPU all
-of that runs. Without one, functions run on the CPU, and for `--on sm_90` tensors have no memory:
-kernels are compiled and assembled, and not launched.
+of rows whose kernel exists, by their median and by the most processor time, which other work on the
+machine changes little; *kernels* are those of all calls together. On a GPU all of that runs.
+Without one, functions run on the CPU, and for `--on sm_90` tensors have no memory: kernels are
+compiled and assembled, and not launched.
 """
 
 from __future__ import annotations
@@ -151,14 +152,16 @@ def _once(name: str, on: str) -> None:
     call, specs = CASES[name]
     for rows in ROWS:
         tensors = [_tensor(spec, on) for spec in specs(rows)]
-        before, start = counted.count, time.perf_counter()
+        before, start, worked = counted.count, time.perf_counter(), time.process_time()
         operation = call(*tensors)
         if on.startswith("sm_"):
             operation.compile().close()
         else:
             operation.sync()
         took = 1e3 * (time.perf_counter() - start)
-        found.append({"rows": rows, "ms": took, "kernels": counted.count - before})
+        busy = 1e3 * (time.process_time() - worked)
+        new = counted.count - before
+        found.append({"rows": rows, "ms": took, "processor ms": busy, "kernels": new})
     sys.stdout.write(json.dumps(found) + "\n")
 
 
@@ -171,37 +174,46 @@ def _measured(processes: FreshProcesses, name: str, on: str) -> dict[str, Any]:
             )
             for _ in range(2)
         )
-    seen = [call["ms"] for call in cold[1:] if not call["kernels"]]
+    seen = [call for call in cold[1:] if not call["kernels"]]
     return {
         "cold": cold[0]["ms"],
         "disk": disk[0]["ms"],
+        "disk, processor": disk[0]["processor ms"],
         "kernels": sum(call["kernels"] for call in cold),
-        "new rows": statistics.median(seen) if seen else None,
-        "worst": max(seen, default=None),
+        "new rows": statistics.median(call["ms"] for call in seen) if seen else None,
+        "new rows, processor": max((call["processor ms"] for call in seen), default=None),
         "calls": cold,
     }
 
 
 def show(report: Report, names: list[str], on: str) -> None:
     """Measure functions on one device, and add a table, figures and the target to a report."""
-    head = ("function", "cold, s", "disk, ms", "kernels", "new rows, ms", "slowest, ms")
-    table = Table(f"First calls on {on}", head)
-    report.table(table)
+    columns = {
+        "cold, ms": "cold",
+        "disk, ms": "disk",
+        "of processor": "disk, processor",
+        "kernels": "kernels",
+        "new rows, ms": "new rows",
+        "most of processor": "new rows, processor",
+    }
+    table = Table(f"First calls on {on}", ("function", *columns))
     worst = 0.0
     with fresh_processes() as processes:
         processes.run([__file__, "--once", "add", "--on", on], TILEWRIGHT_CACHE="off")
         for name in names:
             row = _measured(processes, name, on)
-            few = [
-                f"{row[one]:.2f}" if row[one] is not None else "" for one in ("new rows", "worst")
-            ]
-            table.add(
-                name, f"{row['cold'] / 1e3:.2f}", f"{row['disk']:.1f}", str(row["kernels"]), *few
-            )
+            table.add(name, *(_shown(row[one]) for one in columns.values()))
             report.figure(on, function=name, **row)
             worst = max(worst, row["new rows"] or 0.0)
     print(table.to_text(), flush=True)
+    report.table(table)
     report.target(Target(f"{NEW_ROWS}, on {on}", Bound.AT_MOST, LONGEST, worst, "ms"))
+
+
+def _shown(figure: float | None) -> str:
+    if figure is None:
+        return ""
+    return str(figure) if isinstance(figure, int) else f"{figure:.{1 if figure > 9 else 2}f}"
 
 
 def main() -> None:
