@@ -277,7 +277,7 @@ GROUPED = (
     _swapped((64, 32, 128), (0.2, 1.0, 0.220, 0.02, 0.10, 0.10), LATENCY=4, **TWO_AT_ONCE),
     _split((128, 64, 128), (2.3, 1.7, 0.280, 0.03, 0.02, 0.09), LATENCY=4, **EIGHT),
     _split((64, 64, 128), (3.1, 0.5, 0.200, 0.03, 0.02, 0.13), LATENCY=4, **FOUR),
-    _split((64, 16, 128), (2.0, 1.2, 0.120, 0.05, 0.10, 0.12), LATENCY=4, **FEW, **FOUR),
+    _swapped_split((64, 16, 128), (2.0, 1.2, 0.120, 0.05, 0.10, 0.12), LATENCY=4, **FOUR),
 )
 # 8-bit floats that are converted to 16 bits before they are multiplied.
 CONVERTED = (
@@ -289,7 +289,7 @@ CONVERTED = (
     _swapped((64, 32, 128), (0.2, 0.9, 0.150, 0.010, 0.10, 0.150), LATENCY=4, **TWO_AT_ONCE),
     _split((128, 128, 64), (2.1, 1.7, 0.330, 0.053, 0.02, 0.035), **EIGHT),
     _split((64, 64, 128), (0.6, 1.8, 0.190, 0.034, 0.02, 0.156), LATENCY=4, **FOUR),
-    _split((128, 16, 128), (1.8, 1.5, 0.160, 0.078, 0.10, 0.123), LATENCY=4, **FEW, **FOUR),
+    _swapped_split((128, 16, 128), (1.8, 1.5, 0.160, 0.078, 0.10, 0.123), LATENCY=4, **FOUR),
 )
 # The same with a scale for each part of K.
 CONVERTED_GROUPED = (
