@@ -212,8 +212,8 @@ def test_functions_that_the_front_end_inlines_are_found_again(folder, counted):
 
 
 def test_a_forged_place_is_refused():
-    for kind, name in ((PlaceKind.OURS, "os:system"), (PlaceKind.ITEM, "0"),
-                       (PlaceKind.OURS, "tilewright.frontend.nowhere:x")):  # fmt: skip
+    for kind, name in ((PlaceKind.OURS, "system"), (PlaceKind.ITEM, "0"),
+                       (PlaceKind.OURS, "find")):  # fmt: skip
         assert Captures.look_up(add, [CapturePlace(None, kind, name)]) is None
 
 

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
-from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.frontend.memory.segment_search import find_piece
 from tilewright.frontend.source.capture import SourceFunction, is_free, lookup
 
 __all__ = ["CapturePlace", "Captures", "PlaceKind"]
@@ -37,7 +37,7 @@ class PlaceKind(Enum):
     KEYWORDS = "keywords"  # all keyword arguments of a partial function
     CONSTANT = "constant"  # of a parameter in the specialisation
     ITEM = "item"  # of a tuple, by its position
-    OURS = "ours"  # a function of this package that no kernel names: `module:function`
+    OURS = "ours"  # a function that the front end inlines, by its name
 
 
 class CapturePlace(NamedTuple):
@@ -95,8 +95,8 @@ class Captures:
                 if positions:
                     self._look(value, PlaceKind.ITEM, str(positions[0]))
                     return
-        if function.__module__.startswith(_FRONT_END):
-            self._look(None, PlaceKind.OURS, f"{function.__module__}:{function.__name__}")
+        if _INLINED.get(function.__name__) is function:
+            self._look(None, PlaceKind.OURS, function.__name__)
 
     def helpers(self) -> tuple[FunctionType, ...]:
         """The functions that were inlined, each once."""
@@ -159,7 +159,7 @@ class Captures:
                 if not _is_plain(owner, place):
                     return None
                 values.append(found._look(owner, place.kind, place.name))
-        except (*_GONE, TypeError, IndexError, ImportError):  # it is gone, or has another type
+        except (*_GONE, TypeError, IndexError):  # it is gone, or has another type
             return None
         return found
 
@@ -174,7 +174,8 @@ class Captures:
 
 
 _PACKAGE = __name__.partition(".")[0]
-_FRONT_END = f"{_PACKAGE}.frontend."
+# Functions that the front end inlines, and no kernel names.
+_INLINED: dict[str, Any] = {find_piece.__name__: find_piece}
 # A tuple is looked up again itself, and keeps its items; the package is part of every key.
 _FIXED = (PlaceKind.ITEM, PlaceKind.OURS)
 
@@ -192,7 +193,7 @@ def _is_ours(owner: Any, name: str) -> bool:
 def _is_plain(owner: Any, place: CapturePlace) -> bool:
     """Whether the lookup runs no code but Python's own."""
     if place.kind is PlaceKind.OURS:
-        return place.name.startswith(_FRONT_END)
+        return place.name in _INLINED
     if place.kind is PlaceKind.ITEM:
         return type(owner) is tuple and place.name.isdecimal()
     if type(owner) is ModuleType:
@@ -231,8 +232,7 @@ def _item_reader(owner: tuple[Any, ...], position: str) -> Callable[[], Any]:
 
 
 def _own_reader(_: None, name: str) -> Callable[[], Any]:
-    module, _, function = name.partition(":")
-    return partial(getattr, import_module(module), function)
+    return partial(_INLINED.__getitem__, name)
 
 
 _READERS: dict[PlaceKind, Callable[[Any, str], Callable[[], Any]]] = {

@@ -40,7 +40,7 @@ from tilewright.kernels.gemm.scaled_operands import (
     scaled_product,
     swapped_scaled,
 )
-from tilewright.kernels.gemm.splits import add_splits, no_parts, parts_of
+from tilewright.kernels.gemm.splits import add_splits, parts_of
 from tilewright.kernels.views import kept
 from tilewright.tune import Config
 
@@ -92,7 +92,7 @@ def scaled_matmul(
 
 def _launched(wanted: ScaledProduct) -> tw.DeviceOp[Any]:
     if not wanted.product.form.shape[2]:  # an empty sum has no parts
-        return add_splits(wanted.product, no_parts(wanted.product))
+        return add_splits(wanted.product, parts_of(wanted.product, 0))
     copies, even = prepared(wanted)
     if copies is None:
         return launch_scaled(wanted, choose_scaled(wanted.product.form))
