@@ -2,6 +2,7 @@
 
 from tilewright import external
 from tilewright.autotuning import autotune
+from tilewright.debugging import BlockTiles, debug
 from tilewright.dtypes import (
     AnyDType,
     DType,
@@ -47,6 +48,7 @@ from tilewright.errors import (
     TuneError,
     UndefinedBehaviourError,
 )
+from tilewright.event_log import start_log
 from tilewright.functions import function
 from tilewright.host import empty, eye, from_numpy, linspace, meta, randn
 from tilewright.jit.compile.compile_all import CompileProgress, compile_all
@@ -181,11 +183,13 @@ from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.version import VERSION
 
 __version__ = VERSION
+start_log()
 
 __all__ = [
     "Accum",
     "All",
     "AnyDType",
+    "BlockTiles",
     "BorrowError",
     "CacheWarning",
     "CompileError",
@@ -268,6 +272,7 @@ __all__ = [
     "cosh",
     "cumprod",
     "cumsum",
+    "debug",
     "device",
     "divide",
     "empty",

@@ -24,7 +24,7 @@ from functools import partial, update_wrapper
 from types import FunctionType, NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from tilewright.errors import CompileError
+from tilewright.errors import CompileError, InternalError, TilewrightError
 from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.config_override import CONFIG_CACHES, CONFIG_OVERRIDE
 from tilewright.jit.plans.function_cache import Entry, Tensors, aliases, find_entry, observe
@@ -34,6 +34,7 @@ from tilewright.runtime.devices.device import CHOSEN_DEVICE, current_device
 from tilewright.runtime.interop.imports import as_tensor, is_array
 from tilewright.runtime.interop.passed import find_wrapper
 from tilewright.runtime.memory.tensor import Tensor
+from tilewright.runtime.ops.call_site import with_user_frames
 from tilewright.runtime.ops.deferring import defer, has_operations
 from tilewright.runtime.ops.operation import DeviceOp
 from tilewright.runtime.text_functions import define
@@ -182,10 +183,15 @@ class _Calls:
         return replaced.tensor(value)
 
     def _call(self, function: Callable[..., DeviceOp[Any]], given: dict[str, Any]) -> DeviceOp[Any]:
-        if self._is_by_name:
-            return function(**given)
-        whole = inspect.BoundArguments(self._signature, given)
-        return function(*whole.args, **whole.kwargs)
+        try:
+            if self._is_by_name:
+                return function(**given)
+            whole = inspect.BoundArguments(self._signature, given)
+            return function(*whole.args, **whole.kwargs)
+        except InternalError:
+            raise
+        except TilewrightError as error:
+            raise with_user_frames(error)  # noqa: B904 (the same exception)
 
     def _compiled(self) -> Callable[..., Any]:
         """Generate the public function, with the parameters of the body."""

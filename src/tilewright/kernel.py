@@ -16,10 +16,11 @@ from types import FrameType, FunctionType
 from typing import Any, NoReturn, overload
 
 from tilewright.check.placement import Placement
-from tilewright.errors import CompileError, InternalError, LaunchError
+from tilewright.errors import CompileError, InternalError, LaunchError, TilewrightError
 from tilewright.frontend.signature.signature import Signature, read_signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.capture import SourceFunction, capture
+from tilewright.ir.inspections import Observer
 from tilewright.jit.bind.binding import with_inferred
 from tilewright.jit.bind.launch import bind_launch, check_grid, choose_grid_again, specialize
 from tilewright.jit.cache.memory import SingleFlight
@@ -38,6 +39,7 @@ from tilewright.lang.hints import HINTS, Hints, KernelHints
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.devices.context import require_watchable
 from tilewright.runtime.devices.device import Device
+from tilewright.runtime.ops.call_site import with_user_frames
 from tilewright.runtime.ops.deferring import has_operations
 from tilewright.runtime.ops.operation import DeviceOp
 
@@ -65,6 +67,7 @@ class Kernel:
         self.options = options
         self.hints = hints
         self._plain = self  # the kernel as decorated, without later hints
+        self._observer: Observer | None = None
         if self.signature.pointers and not options.unsafe:
             pointer = self.signature.pointers[0].name
             raise CompileError(
@@ -125,8 +128,13 @@ class Kernel:
         """Build the operation for a call with this grid, these arguments and this safety."""
         if unsafe is not self.options.unsafe:
             self._refuse_call(unsafe)
-        again = self._launches.again(grid, args, kwargs)
-        return self._launch_cold(grid, args, kwargs) if again is None else again
+        try:
+            again = self._launches.again(grid, args, kwargs)
+            return self._launch_cold(grid, args, kwargs) if again is None else again
+        except InternalError:
+            raise
+        except TilewrightError as error:
+            raise with_user_frames(error)  # noqa: B904 (the same exception)
 
     def _launch_cold(
         self, grid: tuple[int, ...] | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -178,7 +186,9 @@ class Kernel:
         return compiled
 
     def _request(self, specialization: Specialization, placement: Placement) -> Request:
-        return Request(self.source, self.signature, specialization, self.options, placement)
+        return Request(
+            self.source, self.signature, specialization, self.options, placement, self._observer
+        )
 
     def _compile(self, request: Request) -> CompiledKernel:
         """Like `specialized`, without its warnings."""
@@ -246,6 +256,14 @@ class Kernel:
     def with_report(self, form: ReportForm | None) -> Kernel:
         """This kernel with another form of report for the checks that stay in it."""
         return _with_exactly(self, self.hints, form)
+
+    def observed(self, observer: Observer | None) -> Kernel:
+        """This kernel with an observer of its named tiles, for launches on the CPU."""
+        changed = object.__new__(Kernel)
+        vars(changed).update(vars(self), _observer=observer)
+        changed._compiled, changed._executables = SingleFlight(), SingleFlight()
+        changed._remember_launches()
+        return changed
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by the qualified name, like a function, with changed hints beside it."""

@@ -15,7 +15,14 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["LONGEST", "EnvironmentVariable", "Settings", "current_settings"]
+__all__ = [
+    "LOG_TOPICS",
+    "LONGEST",
+    "DumpSetting",
+    "EnvironmentVariable",
+    "Settings",
+    "current_settings",
+]
 
 
 LONGEST = 10_000_000  # seconds: timeouts far beyond overflow in the operating system
@@ -28,6 +35,21 @@ class EnvironmentVariable:
     name: str
     read: Callable[[str], Any]
     doc: str
+
+
+@dataclass(frozen=True)
+class DumpSetting:
+    """A folder for the stages of compilations, and the only kernel to dump, if one is named."""
+
+    folder: Path
+    kernel: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.folder}:{self.kernel}" if self.kernel else str(self.folder)
+
+
+# Topics of the log.
+LOG_TOPICS = ("cache", "compile", "launch", "wait")
 
 
 def _by(name: str, read: Callable[[str], Any], doc: str) -> dict[str, EnvironmentVariable]:
@@ -54,6 +76,21 @@ def _folder(text: str) -> Path:
 
 def _folder_or_off(text: str) -> str:
     return "off" if text.lower() == "off" else str(_folder(text))
+
+
+def _dump(text: str) -> DumpSetting:
+    folder, colon, kernel = text.rpartition(":")
+    if colon and folder and kernel.isidentifier():
+        return DumpSetting(_folder(folder), kernel)
+    return DumpSetting(_folder(text))
+
+
+def _topics(text: str) -> tuple[str, ...]:
+    wanted = {part.strip().lower() for part in text.split(",")}
+    unknown = sorted(wanted - {"all", *LOG_TOPICS})
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no topic; there are all, {', '.join(LOG_TOPICS)}")
+    return tuple(topic for topic in LOG_TOPICS if "all" in wanted or topic in wanted)
 
 
 def _folders(text: str) -> tuple[Path, ...]:
@@ -102,6 +139,31 @@ class Settings:
             "TILEWRIGHT_TUNED",
             _folder_or_off,
             "Folder for configurations tuned here, or `off`; by default one beside the kernels.",
+        ),
+    )
+    dump: DumpSetting | None = field(
+        default=None,
+        metadata=_by(
+            "TILEWRIGHT_DUMP",
+            _dump,
+            "FOLDER or FOLDER:KERNEL: the stages of every compilation are written there.",
+        ),
+    )
+    log: tuple[str, ...] = field(
+        default=(),
+        metadata=_by(
+            "TILEWRIGHT_LOG",
+            _topics,
+            "Topics that are logged to stderr: cache, compile, launch, wait, or all.",
+        ),
+    )
+    bundles: str = field(
+        default="",
+        metadata=_by(
+            "TILEWRIGHT_BUNDLES",
+            _folder_or_off,
+            "Folder for bundles of failed compilations, or `off`; by default one beside the"
+            " kernels.",
         ),
     )
     cuda_home: Path | None = field(

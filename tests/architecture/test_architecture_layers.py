@@ -39,7 +39,7 @@ LAYERS = (
     ("runtime",),
     ("backends",),
     ("jit",),
-    ("kernel", "host", "external", "functions"),
+    ("kernel", "host", "external", "functions", "debugging", "event_log"),
     ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),

@@ -20,6 +20,7 @@ from tilewright.cli.disasm import disasm_command
 from tilewright.cli.doctor import doctor_command
 from tilewright.cli.ending import Commands
 from tilewright.cli.explain import explain_command
+from tilewright.cli.repro import repro_command
 from tilewright.cli.run_bytecode import run_bytecode_command
 from tilewright.cli.screen import Screen
 from tilewright.cli.tune import tune_command
@@ -49,6 +50,7 @@ for _command in (
     disasm_command,
     doctor_command,
     explain_command,
+    repro_command,
     run_bytecode_command,
     tune_command,
     witness_command,

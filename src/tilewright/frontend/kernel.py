@@ -53,6 +53,7 @@ from tilewright.frontend.source.captured_values import captured
 from tilewright.frontend.source.captures import Captures
 from tilewright.frontend.source.refusals import REFUSALS
 from tilewright.ir.function import Function
+from tilewright.ir.inspections import Observer
 from tilewright.ir.launch_terms import (
     BaseAddress,
     Extent,
@@ -73,13 +74,17 @@ _RULES = Rules(STATEMENTS, EXPRESSIONS, REFUSALS)
 
 
 def lower_kernel(
-    source: SourceFunction, signature: Signature, specialization: Specialization
+    source: SourceFunction,
+    signature: Signature,
+    specialization: Specialization,
+    observer: Observer | None = None,
 ) -> tuple[Function, Captures]:
     """Lower a kernel for one specialisation; raises `CompileError` with all problems found.
 
-    Returns the captured values as well: the function is valid while they are current.
+    Returns the captured values as well: the function is valid while they are current. An observer
+    sees every tile that gets a name.
     """
-    lo = Lowering(signature, specialization, _RULES, Frame(source, {}))
+    lo = Lowering(signature, specialization, _RULES, Frame(source, {}), observer=observer)
     node = source.node
     try:
         lo.frame.scope.update(_parameters(lo, node))

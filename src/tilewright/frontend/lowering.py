@@ -34,6 +34,7 @@ from tilewright.frontend.signature.signature import Signature
 from tilewright.frontend.signature.specialization import Specialization
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.builder import Builder
+from tilewright.ir.inspections import Observer
 from tilewright.ir.launch_terms import BaseAddress, LaunchTerm
 from tilewright.ir.op import Block, Value
 from tilewright.ir.ops.internal import LaunchValue
@@ -96,6 +97,7 @@ class Lowering:
     problems: list[Problem] = field(default_factory=list)
     grid: Grid = field(default_factory=lambda: Grid((), ()))  # how blocks are numbered
     captures: Captures = field(default_factory=Captures)
+    observer: Observer | None = None  # of all named tiles
     # Functions that are being inlined; of one nested function there may be several closures.
     open_functions: list[LambdaOperand | FunctionType] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # in the unrolled loops around, outermost first

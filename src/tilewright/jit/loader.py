@@ -12,6 +12,7 @@ from tilewright.runtime.loading import LazyModule
 
 __all__ = [
     "Program",
+    "bundles",
     "bytecode",
     "compiler",
     "cpu_program",
@@ -19,6 +20,7 @@ __all__ = [
     "cuda_external",
     "cuda_program",
     "disk_cache",
+    "dumping",
     "load_torch",
 ]
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cuda import program as cuda_program
     from tilewright.backends.cuda.cubin import Resources
     from tilewright.jit.cache import disk as disk_cache
-    from tilewright.jit.compile import compiler
+    from tilewright.jit.compile import bundles, compiler, dumping
 else:
     cpu_program = LazyModule("tilewright.backends.cpu.program")
     cuda_explain = LazyModule("tilewright.backends.cuda.explain")
@@ -40,6 +42,8 @@ else:
     bytecode = LazyModule("tilewright.bytecode")
     disk_cache = LazyModule("tilewright.jit.cache.disk")
     compiler = LazyModule("tilewright.jit.compile.compiler")
+    bundles = LazyModule("tilewright.jit.compile.bundles")
+    dumping = LazyModule("tilewright.jit.compile.dumping")
 
 
 class Program(Protocol):

@@ -6,6 +6,7 @@ has none, and its entry has parameters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.ir.arguments import Argument
@@ -28,7 +29,14 @@ from tilewright.passes.place_checks import place_checks
 from tilewright.passes.report_form import ReportForm
 from tilewright.passes.wait_for_grids import wait_for_grids
 
-__all__ = ["Lowered", "lower_to_tile_ir"]
+__all__ = ["Lowered", "Watch", "lower_to_tile_ir"]
+
+# Sees the function behind a pass, by its name, and gives it back.
+Watch = Callable[[str, Function], Function]
+
+
+def _unwatched(_: str, function: Function) -> Function:
+    return function
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,7 @@ def lower_to_tile_ir(
     *,
     starts_early: bool = False,
     fuses: bool = True,
+    watch: Watch = _unwatched,
 ) -> Lowered:
     """Lower a checked function. Both entries of the module take the same arguments.
 
@@ -55,35 +64,40 @@ def lower_to_tile_ir(
     """
     placed = place_checks(function, report)
     entries = [placed.function] if placed.audit is None else [placed.function, placed.audit]
-    lowered = tuple(_lower(entry, arguments, starts_early, fuses) for entry in entries)
+    lowered = tuple(_lower(entry, arguments, starts_early, fuses, watch) for entry in entries)
     lowered, arguments = drop_parameters(lowered, arguments)
     return Lowered(Module(lowered, name=function.name), arguments, placed.sites)
 
 
 def _lower(
-    function: Function, arguments: tuple[Argument, ...], starts_early: bool, fuses: bool
+    function: Function,
+    arguments: tuple[Argument, ...],
+    starts_early: bool,
+    fuses: bool,
+    watch: Watch,
 ) -> Function:
+    function = watch("place_checks", function)
     # While block indices and walks are still ops: their signs and disjoint steps are known.
-    function = lower_arithmetic(function)
+    function = watch("lower_arithmetic", lower_arithmetic(function))
     # Equal views become one value, and dead loads are removed, before accesses are ordered.
-    function = merge_duplicates(function)
-    function = drop_dead_code(function)
-    function = order_tokens(function)
-    function = lower_walks(function)
-    function = lower_exits(function)
-    function = lower_returns(function)
+    function = watch("merge_duplicates", merge_duplicates(function))
+    function = watch("drop_dead_code", drop_dead_code(function))
+    function = watch("order_tokens", order_tokens(function))
+    function = watch("lower_walks", lower_walks(function))
+    function = watch("lower_exits", lower_exits(function))
+    function = watch("lower_returns", lower_returns(function))
     # After the ordering: a report has no order with other accesses.
-    function = lower_records(function)
+    function = watch("lower_records", lower_records(function))
     # The last pass that adds launch values has run.
-    function = bind_arguments(function, arguments)
+    function = watch("bind_arguments", bind_arguments(function, arguments))
     if fuses:
-        function = fuse_fma(function)
+        function = watch("fuse_fma", fuse_fma(function))
     # Dead code of the passes: unused tokens, fused products, repeated constants.
-    function = merge_duplicates(function)
-    function = drop_dead_code(function)
+    function = watch("merge_duplicates", merge_duplicates(function))
+    function = watch("drop_dead_code", drop_dead_code(function))
     # After both: an unused token orders nothing.
-    function = avoid_tma(function)
+    function = watch("avoid_tma", avoid_tma(function))
     if starts_early:  # after that: the grid-wait token never flows through control flow
-        function = wait_for_grids(function)
+        function = watch("wait_for_grids", wait_for_grids(function))
     # Last, since the results have no uses.
-    return lower_assumptions(function)
+    return watch("lower_assumptions", lower_assumptions(function))

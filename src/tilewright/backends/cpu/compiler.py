@@ -40,6 +40,7 @@ from tilewright.dtypes import Element
 from tilewright.errors import CompileError, InternalError
 from tilewright.ir.function import Function
 from tilewright.ir.op import Op, Value
+from tilewright.ir.ops.internal import BlockInspection
 from tilewright.ir.ops.reduction import MmaF, MmaFScaled, MmaI
 from tilewright.ir.types import TensorViewType, TileType
 
@@ -198,11 +199,13 @@ def _source(emitter: Emitter, names: list[str]) -> str:
 
 
 def _threads_pay(function: Function) -> bool:
-    """Whether blocks should run on several threads.
+    """Whether blocks should run on several threads: an observer sees them one by one.
 
     NumPy releases the GIL while it works on a large array. Matrix products have threads of their
     own, which compete with threads of blocks unless they can be limited.
     """
+    if any(isinstance(op, BlockInspection) for op in function.walk()):
+        return False
     types = (value.type for op in function.walk() for value in op.results)
     largest = max((tile.size for tile in types if isinstance(tile, TileType)), default=1)
     return largest >= _ELEMENTS_WORTH_A_THREAD and (can_limit() or not _multiplies(function))

@@ -15,6 +15,7 @@ from tilewright.frontend.builtins.table import LOWERINGS
 from tilewright.frontend.calling.arguments import bind, given_by, spread
 from tilewright.frontend.calling.constant_functions import computed_now, refuse_values
 from tilewright.frontend.calling.inlining import called
+from tilewright.frontend.expressions.inspecting import breakpoint_call
 from tilewright.frontend.expressions.operators import apply_binary
 from tilewright.frontend.expressions.printing import print_call
 from tilewright.frontend.lowering import Lowering
@@ -65,6 +66,8 @@ def call(lo: Lowering, node: ast.Call) -> Operand:
 def _python_call(lo: Lowering, node: ast.Call, function: Any) -> Operand:
     if function is print:
         return print_call(lo, node)
+    if function is breakpoint:
+        return breakpoint_call(lo, node)
     if node.keywords:
         lo.reject(BadCall, node, f"{function.__name__}", "it takes no keywords in a kernel")
     if function is range:

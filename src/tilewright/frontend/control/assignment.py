@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from tilewright.check.errors.syntax import Unsupported
 from tilewright.check.errors.types import WrongOperand
+from tilewright.frontend.expressions.inspecting import inspect_name
 from tilewright.frontend.lowering import Lowering
 from tilewright.frontend.memory import accumulators
 from tilewright.frontend.memory.stores import refuse_store
@@ -33,6 +34,7 @@ def assign(lo: Lowering, target: ast.expr, operand: Operand) -> None:
         if isinstance(operand, TileOperand) and not operand.value.hint:
             operand.value.hint = target.id
         lo.frame.scope[target.id] = operand
+        inspect_name(lo, target, target.id, operand)
     elif isinstance(target, ast.Tuple):
         _unpack(lo, target, operand)
     else:

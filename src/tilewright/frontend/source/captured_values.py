@@ -48,7 +48,7 @@ __all__ = ["captured"]
 
 _NARROW_FLOATS = frozenset(each.numpy.name for each in Element if each.is_float)
 
-_BUILTINS = (range, len, min, max, abs, int, float, bool, print, divmod, pow, round)
+_BUILTINS = (range, len, min, max, abs, int, float, bool, print, breakpoint, divmod, pow, round)
 _PYTHON_FUNCTIONS = (*_BUILTINS, *MATHEMATICS)
 
 

@@ -1,12 +1,14 @@
 """Internal ops: facts that the front end states and passes lower before encoding.
 
-Internal ops have no opcode, so the verifier refuses any that is left over.
+Internal ops have no opcode, so the verifier refuses any that is left over, except an inspection in
+a program for the CPU.
 """
 
 from __future__ import annotations
 
 from tilewright.dtypes import Element
 from tilewright.ir.check_sites import CheckSite
+from tilewright.ir.inspections import InspectedNames
 from tilewright.ir.launch_terms import LaunchTerm
 from tilewright.ir.op import (
     Block,
@@ -27,6 +29,7 @@ __all__ = [
     "Assumption",
     "Averaged",
     "BlockIndex",
+    "BlockInspection",
     "BoundsCheck",
     "CeilDiv",
     "DivisorCheck",
@@ -252,6 +255,13 @@ class Assumption(Op, mnemonic="assumption", effect=Effect.OBSERVE):
     """A condition that the author promises: a fact from here on, without a check."""
 
     condition: Value = operand()
+
+
+class BlockInspection(Op, mnemonic="inspection", effect=Effect.OBSERVE):
+    """Show the named values of a block to an observer. It reaches the CPU backend, and no other."""
+
+    args: tuple[Value, ...] = operands(default=())
+    shown: InspectedNames = attr()
 
 
 class RecordFailure(Op, mnemonic="record", effect=Effect.OBSERVE):

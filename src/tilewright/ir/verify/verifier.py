@@ -16,6 +16,7 @@ from tilewright.deep_calls import with_room
 from tilewright.errors import InternalError
 from tilewright.ir.function import ENTRY_HINTS, Function, Module
 from tilewright.ir.op import Block, Effect, Op, Value, Version
+from tilewright.ir.ops.internal import BlockInspection
 from tilewright.ir.types import TileType, Type
 from tilewright.ir.verify.access import hints
 from tilewright.ir.verify.addresses import (
@@ -169,7 +170,7 @@ class _Verifier:
             return "its operands and results are not of the kinds that it can have"
 
     def _op_problems(self, op: Op, around: tuple[Op, ...]) -> Iterator[str]:
-        if op.opcode is None:
+        if op.opcode is None and not isinstance(op, BlockInspection):
             yield "it is internal and should have been lowered"
             return
         for value in op.operands:

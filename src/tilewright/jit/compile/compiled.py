@@ -17,6 +17,7 @@ from tilewright.frontend.source.capture import SourceFunction
 from tilewright.frontend.source.captures import Captures
 from tilewright.ir.arguments import Argument
 from tilewright.ir.function import EntryHints
+from tilewright.ir.inspections import Observer
 from tilewright.jit.loader import bytecode
 from tilewright.passes.report_form import ReportForm
 from tilewright.runtime.devices.context import INTERCEPTED, ContextFlag, Setting
@@ -57,6 +58,7 @@ class Request:
     specialization: Specialization
     options: Options
     placement: Placement
+    observer: Observer | None = None  # of the named tiles of each block, on the CPU
 
 
 @dataclass(frozen=True, eq=False)

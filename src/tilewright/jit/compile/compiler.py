@@ -15,7 +15,7 @@ from tilewright.check.padding import padded_reductions
 from tilewright.check.walks import check_walks
 from tilewright.deep_calls import MOST_CALLS, with_room
 from tilewright.diagnostics import Problem, compile_error
-from tilewright.errors import CompileError
+from tilewright.errors import CompileError, InternalError, TilewrightError
 from tilewright.frontend.kernel import lower_kernel
 from tilewright.frontend.signature.coverage import whole_outputs
 from tilewright.frontend.signature.specialization import (
@@ -31,6 +31,8 @@ from tilewright.ir.ops.reduction import MmaF, MmaI
 from tilewright.ir.rewrite import has_any, is_loop
 from tilewright.ir.verify.verifier import verify
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
+from tilewright.jit.compile.dumping import open_dump
+from tilewright.jit.loader import bundles
 from tilewright.lang.hints import starts_kernels_early
 from tilewright.passes.choose_hints import choose_hints
 from tilewright.passes.hoist_checks import hoist_checks
@@ -52,13 +54,23 @@ def compile_kernel(request: Request) -> CompiledKernel:
             f"compiling it takes more than {MOST_CALLS} calls inside each other; give parts of it "
             "names, or turn repeated code into a loop"
         ) from None
+    except InternalError as error:
+        bundles.write_bundle(request, bundles.FRONT_END, error)
+        raise
+    except TilewrightError:
+        raise
+    except Exception as error:  # a bug of ours, since a refusal is an error of ours
+        bundles.write_bundle(request, bundles.FRONT_END, error)
+        raise
 
 
 def _compiled(request: Request) -> CompiledKernel:
     signature, specialization = request.signature, request.specialization
     options, placement = request.options, request.placement
-    function, captures = lower_kernel(request.source, signature, specialization)
-    settled = settle_checks(function, placement)
+    dump = open_dump(request)
+    dump.begin(request)
+    function, captures = lower_kernel(request.source, signature, specialization, request.observer)
+    settled = settle_checks(dump.after("lowered", function), placement)
     problems = [
         *check_walks(function, [param.name for param in signature.outputs]),
         *map(violation_problem, settled.violations),
@@ -73,7 +85,14 @@ def _compiled(request: Request) -> CompiledKernel:
     report = options.report or _cheapest_report(hoisted)
     early = _starts_early(hoisted, specialization)
     is_gpu = specialization.target.startswith("sm_")
-    lowered = lower_to_tile_ir(hoisted, arguments, report, starts_early=early, fuses=is_gpu)
+    lowered = lower_to_tile_ir(
+        dump.after("hoist_checks", hoisted),
+        arguments,
+        report,
+        starts_early=early,
+        fuses=is_gpu,
+        watch=dump.after,
+    )
     target = specialization.target if is_gpu else "sm_120"
     verify(lowered.module, target)
     facts = LaunchFacts(
@@ -93,7 +112,9 @@ def _compiled(request: Request) -> CompiledKernel:
         hints=EntryHints.held_by(hoisted.hints),
         pressure=register_pressure(hoisted),
     )
-    return CompiledKernel(specialization, lowered.module, facts, settled.ledger, captures)
+    compiled = CompiledKernel(specialization, lowered.module, facts, settled.ledger, captures)
+    dump.end(compiled)
+    return compiled
 
 
 def _denied(ledger: Ledger) -> list[Problem]:

@@ -2,7 +2,7 @@
 
 For the CPU a compilation takes milliseconds, and nothing is cached on disk. For a GPU a miss of the
 disk cache is compiled here, assembled in the background once for all processes, and cached. Each
-step is logged, with its duration, to the logger `tilewright`.
+step is logged, with its duration, to the loggers `tilewright.cache` and `tilewright.compile`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,29 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.errors import LaunchError, ToolchainError
+from tilewright.errors import InternalError, LaunchError, ToolchainError
 from tilewright.frontend.signature.specialization import describe
 from tilewright.frontend.source.captures import Captures
 from tilewright.jit.cache.memory import in_background
 from tilewright.jit.compile.compiled import CompiledKernel, LaunchFacts, Request
 from tilewright.jit.compile.launch_warnings import SpillTeller, refused_tile
-from tilewright.jit.loader import Program, cpu_program, cuda_program, disk_cache
+from tilewright.jit.loader import (
+    Program,
+    bundles,
+    cpu_program,
+    cuda_program,
+    disk_cache,
+    dumping,
+)
+from tilewright.settings import current_settings
 
 if TYPE_CHECKING:
     from tilewright.jit.cache.disk import DiskCache, Found
 
 __all__ = ["Executable", "make_executable"]
 
-_log = logging.getLogger("tilewright")
+_cache_log = logging.getLogger("tilewright.cache")
+_compile_log = logging.getLogger("tilewright.compile")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +61,31 @@ def make_executable(
     start, teller = time.perf_counter(), SpillTeller(request)
     if kind == "cpu":
         compiled = compile_()
-        program = cpu_program.make_program(compiled.module)
-        _tell(request, "compiled", start)
+        program = _translated(request, compiled)
+        _tell(_compile_log, request, "compiled", start)
         return Executable(compiled.facts, compiled.captures, _at_once(program), teller)
     disk = disk_cache.open_cache()
-    found = None if disk is None else disk.find(request)
+    found = None if disk is None or _is_dumped(request) else disk.find(request)
     if disk is not None and found is not None:
-        _tell(request, "found on disk", start)
+        _tell(_cache_log, request, "found on disk", start)
         return _from_disk(request, compile_, disk, found)
+    _tell(_cache_log, request, "not on disk", start)
     compiled = compile_()
-    _tell(request, "compiled", start)
+    _tell(_compile_log, request, "compiled", start)
 
     def assembled() -> Program:
         return cuda_program.load_program(_cubin(request, compiled, disk), compiled.facts, None)
 
     return Executable(compiled.facts, compiled.captures, in_background(assembled), teller)
+
+
+def _translated(request: Request, compiled: CompiledKernel) -> Program:
+    """The program for the CPU; a bug of the translation leaves a bundle."""
+    try:
+        return cpu_program.make_program(compiled.module)
+    except InternalError as error:
+        bundles.write_bundle(request, bundles.FRONT_END, error)
+        raise
 
 
 def _at_once(program: Program) -> Future[Program]:
@@ -102,12 +121,23 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
         try:
             made = cuda_program.assemble(compiled.module, specialization.target, level)
         except ToolchainError as error:
-            raise refused_tile(error, request) or error from None
-        _tell(request, "assembled", start)
+            refused = refused_tile(error, request)
+            if refused is None and _has_tools():
+                bundles.write_bundle(request, bundles.ASSEMBLER, error, compiled)
+            raise refused or error from None
+        _tell(_compile_log, request, "assembled", start)
         return made
 
-    if disk is None:
-        return assemble()
+    cubin = assemble() if disk is None else _kept_cubin(request, compiled, disk, assemble)
+    if _is_dumped(request):
+        dumping.dump_cubin(request, cubin)
+    return cubin
+
+
+def _kept_cubin(
+    request: Request, compiled: CompiledKernel, disk: DiskCache, assemble: Callable[[], bytes]
+) -> bytes:
+    """The cubin from disk, or a new one, which is kept."""
     key = disk.cubin_key(compiled)
     with disk.making(key):
         cubin = disk.store.get(key)
@@ -118,9 +148,22 @@ def _cubin(request: Request, compiled: CompiledKernel, disk: DiskCache | None) -
     return cubin
 
 
-def _tell(request: Request, done: str, start: float) -> None:
+def _is_dumped(request: Request) -> bool:
+    """Whether a kernel is dumped; then it is compiled, even if it is on disk."""
+    return current_settings().dump is not None and dumping.is_dumped(request)
+
+
+def _has_tools() -> bool:
+    """Whether there is an assembler, so that its failure is one of its own."""
+    try:
+        return bool(cuda_program.tools_version())
+    except ToolchainError:
+        return False
+
+
+def _tell(log: logging.Logger, request: Request, done: str, start: float) -> None:
     """Log a step of a compilation with its duration."""
-    if _log.isEnabledFor(logging.DEBUG):
+    if log.isEnabledFor(logging.DEBUG):
         took = 1e3 * (time.perf_counter() - start)
         what = describe(request.signature, request.specialization)
-        _log.debug("tilewright: %s: %s in %.1f ms", what, done, took)
+        log.debug("tilewright: %s: %s in %.1f ms", what, done, took)

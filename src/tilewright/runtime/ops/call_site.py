@@ -10,9 +10,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from sys import _getframe  # importing `inspect` costs more than this package
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
+from typing import TypeVar
 
-__all__ = ["USER_FILES", "CallSite", "site_outside", "user_frame", "user_frame_above", "user_site"]
+__all__ = [
+    "USER_FILES",
+    "CallSite",
+    "site_outside",
+    "user_frame",
+    "user_frame_above",
+    "user_site",
+    "with_user_frames",
+]
+
+E = TypeVar("E", bound=BaseException)
 
 _OURS = str(Path(__file__).parents[2]) + os.sep  # as code objects name it, links and all
 _TOUR = f"{_OURS}cli{os.sep}tour"  # treated as a user's code
@@ -84,6 +95,21 @@ def user_frame_above(frame: FrameType) -> FrameType:
             break
         frame, file = above, above.f_code.co_filename
     return frame
+
+
+def with_user_frames(error: E) -> E:
+    """A refusal with the user's frames alone in its traceback: ours say nothing about it."""
+    entries: list[TracebackType] = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    kept: TracebackType | None = None
+    for one in reversed(entries):
+        file = one.tb_frame.f_code.co_filename
+        if file in USER_FILES or not _is_ours(file):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(kept)
 
 
 _our_files: set[str] = set()

@@ -6,6 +6,7 @@ from tilewright.backends.cpu.emitter import Rules
 from tilewright.backends.cpu.rules import (
     control,
     floating,
+    inspecting,
     integer,
     loops,
     pointers,
@@ -19,7 +20,7 @@ from tilewright.backends.cpu.rules import (
 
 __all__ = ["RULES"]
 
-# One rule for every op of Tile IR.
+# One rule for every op of Tile IR, and for inspections.
 RULES: Rules = {
     **integer.RULES,
     **floating.RULES,
@@ -31,5 +32,6 @@ RULES: Rules = {
     **control.RULES,
     **promises.RULES,
     **printing.RULES,
+    **inspecting.RULES,
     **loops.RULES,
 }
