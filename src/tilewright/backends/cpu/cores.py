@@ -39,8 +39,11 @@ class Cores:
         A long use also has the cores that other processes use.
         """
         with self._lock:
-            cores = usable_cores() if is_long else self._left()
-            granted = max(1, min(wanted, cores - self._taken))
+            self._look()
+            granted = 1
+            if wanted > 1:
+                cores = usable_cores() if is_long else self._left()
+                granted = max(1, min(wanted, cores - self._taken))
             self._taken += granted
             return granted
 
@@ -56,6 +59,11 @@ class Cores:
 
     def _left(self) -> int:
         """Return the number of cores that other processes leave, rounded."""
+        self._look()
+        return usable_cores() - round(self._others)
+
+    def _look(self) -> None:
+        """Measure the cores that other processes use, once in a while."""
         now = monotonic()
         then, before = self._seen
         if now - then > _SECONDS:
@@ -63,7 +71,6 @@ class Cores:
             seconds = busy_seconds() - cpu.user - cpu.system
             self._others = max(seconds - before, 0.0) / (now - then) if then else 0.0
             self._seen = (now, seconds)
-        return usable_cores() - round(self._others)
 
 
 def busy_seconds(statistics: Path = _STATISTICS) -> float:

@@ -69,7 +69,8 @@ class CpuFunction:
         run = partial(self._kernel.run, (blocks, 1, 1), arguments, held, threads=self._threads)
         if is_watching():
             run = partial(run, race_check=True)
-        cast("Tasks", stream.queue).put_kernel(lambda stop: run(stop=stop))
+        tasks = cast("Tasks", stream.queue)
+        tasks.put_kernel(lambda stop: run(stop=stop), may_be_taken=True)
 
     def prepare(self, blocks: int, arguments: tuple[int | float, ...]) -> ReadyCall:
         """Return the same launch, to be repeated."""
@@ -109,6 +110,7 @@ class CpuBackend:
     can_run = True
     survives_fork = True
     needs_staging = False
+    waits_by_working = True
 
     def __init__(self) -> None:
         self._records = _HostRecords()

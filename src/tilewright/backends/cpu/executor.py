@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -154,12 +153,15 @@ class CpuKernel:
         work = _Work(program, grid, blocks, chunk, stop)
         everything = (*memories, *self._globals.memories)
         space = AddressSpace(everything, remembers=race_check)
+        is_shared = program.multiplies and (workers > 1 or not CORES.are_free())
         with np.errstate(all="ignore"):
             work.enter(space, program.convert(arguments))
-        start = perf_counter()
-        is_shared = program.multiplies and (workers > 1 or not CORES.are_free())
-        with one_thread_each() if is_shared else nullcontext():
-            _share(work, workers)
+            start = perf_counter()
+            if is_shared:
+                with one_thread_each():
+                    _share(work, workers)
+            else:
+                _share(work, workers)
         self._block_seconds = (perf_counter() - start) * workers / blocks
         work.raise_failure()
         if not race_check:
@@ -216,7 +218,8 @@ class _Helper:
         """Take part, unless all blocks are done."""
         with self._lock:
             if not self._is_dismissed:
-                self._work.take_part()
+                with np.errstate(all="ignore"):
+                    self._work.take_part()
 
     def dismiss(self) -> None:
         """Wait for the thread if it takes part, and keep it from starting later."""
@@ -251,12 +254,11 @@ class _Work:
 
     def take_part(self) -> None:
         """Run chunks until none is left or a block has failed."""
-        with np.errstate(all="ignore"):
-            while not self.failures:
-                first = next(self._chunks) * self.chunk
-                if first >= self.blocks:
-                    return
-                self._run_chunk(first, min(first + self.chunk, self.blocks))
+        while not self.failures:
+            first = next(self._chunks) * self.chunk
+            if first >= self.blocks:
+                return
+            self._run_chunk(first, min(first + self.chunk, self.blocks))
 
     def _run_chunk(self, first: int, end: int) -> None:
         columns, rows, _ = self.grid

@@ -34,7 +34,7 @@ class _TaskCollector(Tasks):
         del repeatable
         self.tasks.append(lambda _: run())
 
-    def put_kernel(self, run: Callable[[Stop], object]) -> None:
+    def put_kernel(self, run: Callable[[Stop], object], *, may_be_taken: bool = False) -> None:
         """Collect a task that can be stopped."""
         self.tasks.append(run)
 

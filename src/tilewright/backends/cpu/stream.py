@@ -5,8 +5,14 @@ held, returns its thread and is notified when it may continue. A task that raise
 queue: the exception belongs to the operation that the next mark ends. A kernel is asked to stop
 when a wait is interrupted, as by Ctrl-C. No code here takes a device's lock.
 
+A thread that waits runs the tasks in front itself, if no other thread does: two changes of threads
+take longer than a short kernel, and on a busy machine longer than most. A caller that is about to
+wait says so (`is_awaited`), and no worker is woken for the work that it puts. Tasks that may run
+any code, and completions that others wait for, are left to the workers.
+
 Where a signal may raise, the order of steps matters: a second request for a thread is harmless, and
-a missed request is repeated when the next task arrives or a wait begins.
+a missed request is repeated when the next task arrives or a wait begins. A kernel that was
+interrupted in the thread that waits has failed, and a repeatable task is repeated.
 """
 
 from __future__ import annotations
@@ -43,6 +49,8 @@ class _QueuedStep:
     run: Callable[[], object]
     repeatable: bool = False  # whether a forked child may repeat the task if it was in flight
     stop: Stop | None = None  # ends the task, if it can be ended
+    may_be_taken: bool = False  # whether a thread that waits may run it
+    mark: int | None = None  # the operation that it ends
     gate: CpuHold | _Passing | None = None  # must be open before the task runs
 
 
@@ -128,6 +136,7 @@ class CpuQueue(Tasks):
         self._known = self._marked = 0
         self._listeners: list[tuple[int, Tell]] = []
         self._is_ending = False
+        self.is_awaited = False  # whether the caller is about to wait for the tasks that it puts
         self._begin()
 
     def _begin(self) -> None:
@@ -144,18 +153,19 @@ class CpuQueue(Tasks):
 
     def put(self, run: Callable[[], object], *, repeatable: bool = False) -> None:
         """Enqueue a task."""
-        self._put(_QueuedStep(run, repeatable))
+        self._put(_QueuedStep(run, repeatable, may_be_taken=repeatable))
 
-    def put_kernel(self, run: Callable[[Stop], object]) -> None:
+    def put_kernel(self, run: Callable[[Stop], object], *, may_be_taken: bool = False) -> None:
         """Enqueue a task that can be stopped."""
         stop = Stop()
-        self._put(_QueuedStep(partial(run, stop), stop=stop))
+        self._put(_QueuedStep(partial(run, stop), stop=stop, may_be_taken=may_be_taken))
 
     def _put(self, task: _QueuedStep) -> None:
         with self._lock:
             self.tail = task  # before the call, after which a signal may raise
             self._tasks.append(task)
-            self._ask_for_thread()
+            if not self.is_awaited:
+                self._ask_for_thread()
 
     def _ask_for_thread(self) -> None:
         """Request a thread if there are tasks. The lock is held."""
@@ -177,6 +187,49 @@ class CpuQueue(Tasks):
                 return
             self._run_one(task)
 
+    def _run_here(self, count: int) -> None:
+        """Run tasks up to operation `count` in this thread, which waits for it.
+
+        Tasks that another thread runs, or has to run, are left to it.
+        """
+        is_mine = False
+        try:
+            with self._lock:
+                if self._state is _State.RUNNING or self._state is _State.SUSPENDED:
+                    return
+                is_mine, self._state = True, _State.RUNNING
+            while self._known < count and self._run_first():
+                pass
+        finally:
+            if is_mine:  # no call, behind which a signal could raise
+                self._state = _State.IDLE
+
+    def _run_first(self) -> bool:
+        """Run the first task in a thread that waits; return whether it has."""
+        # No call under the lock: a finaliser could run there, and wait for a thread that needs it.
+        with self._lock:
+            task = self._tasks[0] if self._tasks else None
+            if task is None or not task.may_be_taken or (task.mark and self._listeners):
+                return False
+            if task.mark:
+                if self._error is not None:
+                    self._errors[task.mark] = self._error
+                    self._error = None
+                self._known = task.mark
+                del self._tasks[0]
+                return True
+        try:
+            self._start(task)
+        except Exception as error:  # noqa: BLE001
+            self._error = self._error or error
+        except BaseException:  # from a signal handler
+            if not task.repeatable:
+                self._error = self._error or self._stopped()
+                del self._tasks[0]
+            raise
+        del self._tasks[0]
+        return True
+
     def _first(self) -> _QueuedStep | None:
         with self._lock:
             if not self._tasks:
@@ -187,13 +240,16 @@ class CpuQueue(Tasks):
 
     def _run_one(self, task: _QueuedStep) -> None:
         try:
-            if task.stop is not None and self._is_ending:
-                task.stop.ask(self._stopped())
-            task.run()
+            self._start(task)
         except BaseException as error:  # noqa: BLE001
             self._error = self._error or error
         with self._lock:
             self._tasks.popleft()
+
+    def _start(self, task: _QueuedStep) -> None:
+        if task.stop is not None and self._is_ending:
+            task.stop.ask(self._stopped())
+        task.run()
 
     def _go_on(self, _: BaseException | None) -> None:
         """Continue after the gate of the first task has opened."""
@@ -255,7 +311,8 @@ class CpuQueue(Tasks):
     @marked.setter
     def marked(self, count: int) -> None:
         self._marked = count
-        self.put(partial(self._finish, count), repeatable=True)
+        finish = partial(self._finish, count)
+        self._put(_QueuedStep(finish, repeatable=True, may_be_taken=True, mark=count))
 
     def _finish(self, count: int) -> None:
         with self._lock:
@@ -270,14 +327,24 @@ class CpuQueue(Tasks):
 
     def completed(self) -> int:
         """Return the number of the last completed operation."""
+        self._see_to_rest()
         return self._known
 
     progress = completed
 
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed; an interrupt stops the running kernel."""
+        self.is_awaited = False
+        if self._known < count:
+            self._run_here(count)
         while self._known < count:
             self._wait(count)
+        self._see_to_rest()
+
+    def _see_to_rest(self) -> None:
+        """Request a thread for tasks that none runs, without the lock: one too many is harmless."""
+        if self._tasks and self._state is _State.IDLE and not self.is_awaited:
+            WORKERS.give(self._run)
 
     def _wait(self, count: int, seconds: float = _PATIENCE) -> None:
         """Block until operation `count` has completed, or for at most so many seconds."""
@@ -357,7 +424,10 @@ class CpuQueue(Tasks):
 
     def free(self, allocation: KernelMemory, pool: CpuPool) -> None:
         """Release the memory when the queue reaches this point."""
-        self.put(partial(pool.give_back, allocation), repeatable=True)
+        if self._tasks:
+            self._put(_QueuedStep(partial(pool.give_back, allocation), repeatable=True))
+        else:
+            pool.give_back(allocation)
 
 
 def _nothing() -> None:

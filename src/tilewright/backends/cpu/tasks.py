@@ -25,8 +25,12 @@ class Tasks(ABC):
         """Enqueue a task."""
 
     @abstractmethod
-    def put_kernel(self, run: Callable[[Stop], object]) -> None:
-        """Enqueue a task that can be stopped."""
+    def put_kernel(self, run: Callable[[Stop], object], *, may_be_taken: bool = False) -> None:
+        """Enqueue a task that can be stopped.
+
+        A thread that waits for it may run it, if it calls no code of others and hands on every
+        exception of a signal handler.
+        """
 
     def fill(self, allocation: KernelMemory, pattern: bytes, repeats: int, offset: int = 0) -> None:
         """Fill memory with a repeated pattern."""

@@ -67,6 +67,7 @@ class CudaBackend:
     can_run = True
     survives_fork = False
     needs_staging = True
+    waits_by_working = False
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver

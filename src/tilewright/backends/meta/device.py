@@ -49,6 +49,7 @@ class MetaBackend:
     can_run = False
     survives_fork = True
     needs_staging = False
+    waits_by_working = False
 
     def __init__(self, target: str) -> None:
         self.target = target

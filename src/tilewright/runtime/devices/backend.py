@@ -245,6 +245,10 @@ class Backend(Protocol):
     def needs_staging(self) -> bool:
         """Whether a copy from or to ordinary host memory blocks the calling thread."""
 
+    @property
+    def waits_by_working(self) -> bool:
+        """Whether a thread that waits does the work: its queues have `is_awaited`."""
+
     def stage(self, nbytes: int) -> Bytes | None:
         """Host memory whose copies do not block the caller; None if the backend has none."""
 

@@ -331,7 +331,7 @@ def download(tensor: Handle, label: str) -> Bytes:
     target = np.empty(nbytes, np.uint8) if staged is None else staged
     work = _Download(storage, region.low, target)
     operation = make_operation(label, device, (Access(tensor, Mode.READ),), work, target)
-    done = operation.submit(stream).sync()
+    done = operation.sync_on(stream)
     return done if staged is None else done.copy()
 
 

@@ -280,7 +280,7 @@ class LaunchOp(SingleOp[T]):
         """Submit if it has not been submitted, wait, and hand the result over."""
         refuse_waiting(self.label)
         if self._state is _BUILT:
-            self.submit()
+            self.submit_awaited()
         if self._state is _SUBMITTED and self._outcome is None and self._count:
             self._stream.wait(self._count)
             self._state = _COMPLETED

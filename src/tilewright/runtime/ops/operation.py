@@ -191,7 +191,7 @@ class DeviceOp(NotItsResult, Awaitable[T]):
         """Submit if it has not been submitted, wait, and hand the result over."""
         refuse_waiting(self.label)
         if self._state is _BUILT:
-            self.submit()
+            self.submit_awaited()
         self._check_run()
         if self._state is _SUBMITTED:
             for fence in self.last_fences():
@@ -200,7 +200,22 @@ class DeviceOp(NotItsResult, Awaitable[T]):
 
     def sync_on(self, stream: Stream) -> T:
         """Submit to a stream, wait, and hand the result over."""
-        return self.submit(stream).sync()
+        refuse_waiting(self.label)
+        self.submit_awaited(stream)
+        return self.sync()
+
+    def submit_awaited(self, stream: Stream | None = None) -> None:
+        """Submit, where this thread waits for the work next, and may do it itself."""
+        likely = stream or self._chosen or self.device.current.get() or self.device.default
+        if not self.device.backend.waits_by_working or likely.__class__ is not Stream:
+            self.submit(stream)
+            return
+        queue: Any = likely.queue
+        try:
+            queue.is_awaited = True
+            self.submit(stream)
+        finally:
+            queue.is_awaited = False
 
     def finish(self) -> T:
         """Hand the result over, or raise the failure. All work has completed."""
