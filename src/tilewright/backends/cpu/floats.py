@@ -19,7 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.backends.cpu.exact_parts import exact_product
-from tilewright.backends.cpu.pieces import in_pieces
+from tilewright.backends.cpu.halves import narrowed, widened
+from tilewright.backends.cpu.pieces import PIECE, in_pieces, pieces
 from tilewright.ir.attributes import Ordering, Predicate, Rounding
 
 __all__ = [
@@ -81,11 +82,15 @@ def least_or_nan(x: Array, y: Array) -> Array:
 
 def _greatest_zero(found: Array, x: Array, y: Array) -> Array:
     # NumPy returns either of two zeros. Their sum is -0 only if both are.
-    return found if not _any(found == 0) else np.where((x == 0) & (y == 0), x + y, found)
+    if not _any(found == 0) or not _any(both := (x == 0) & (y == 0)):
+        return found
+    return np.where(both, x + y, found)
 
 
 def _least_zero(found: Array, x: Array, y: Array) -> Array:
-    return found if not _any(found == 0) else np.where((x == 0) & (y == 0), -(-x + -y), found)
+    if not _any(found == 0) or not _any(both := (x == 0) & (y == 0)):
+        return found
+    return np.where(both, -(-x + -y), found)
 
 
 def _any(mask: Array) -> bool:
@@ -127,12 +132,25 @@ COMPARE = {(Ordering.ORDERED, predicate): compare for predicate, compare in _ORD
 # --- arithmetic ------------------------------------------------------------------------------
 
 
-@in_pieces
 def flushed(x: Array) -> Array:
-    """Flush denormal f32 numbers to zeros of their sign."""
+    """Flush denormal f32 numbers to zeros of their sign; an array without any is returned."""
+    if x.size <= PIECE:
+        return _flushed(x)
+    return _flushed_pieces(x) if any(map(_has_small, pieces(x))) else x
+
+
+def _flushed(x: Array) -> Array:
     is_kept = np.abs(x) >= _SMALLEST_NORMAL
     # A product with 0 keeps the sign, and NaN.
     return x if np.count_nonzero(is_kept) == is_kept.size else np.multiply(x, is_kept)
+
+
+_flushed_pieces = in_pieces(_flushed)
+
+
+def _has_small(x: Array) -> bool:
+    """Whether denormal numbers, zeros or NaN are among some numbers."""
+    return not np.abs(x).min() >= _SMALLEST_NORMAL
 
 
 def flushed_exp2(x: Array) -> Array:
@@ -265,6 +283,8 @@ def _fused_f64(x: Array, y: Array, z: Array) -> Array:
     if not np.count_nonzero(is_risky):
         return fused
     numbers = np.broadcast_arrays(x, y, z)
+    if not numbers[0].shape:
+        return np.float64(_fused_number(float(x), float(y), float(z)))
     places = np.nonzero(np.broadcast_to(is_risky, numbers[0].shape))
     whole = np.array(np.broadcast_to(fused, numbers[0].shape))
     risky = zip(*(each[places] for each in numbers), strict=True)
@@ -305,6 +325,10 @@ def nearest(x: Array, dtype: np.dtype[Any]) -> Array:
 
     The 8- and 4-bit formats saturate: numbers that are too large become the largest.
     """
+    if x.dtype == np.float16 and dtype == np.float32:
+        return widened(x)
+    if x.dtype == np.float32 and dtype == np.float16:
+        return narrowed(x)
     if dtype.itemsize > 1 and dtype != _BF16:
         return x.astype(dtype)
     if x.dtype == np.float64:

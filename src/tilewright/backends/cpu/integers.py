@@ -7,6 +7,7 @@ the scalar definition, since their division is rare.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,7 @@ Array = Any  # an array, or a NumPy scalar where all elements are equal
 _UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _SIGNED = {unsigned: signed for signed, unsigned in _UNSIGNED.items()}
 _INT4 = np.dtype(ml_dtypes.int4)
+_HIGH = 1 if sys.byteorder == "little" else 0  # the place of the high half in memory
 
 
 def unsigned(x: Array) -> Array:
@@ -134,6 +136,9 @@ def _objects(x: Array) -> Array:
 def high_product(x: Array, y: Array) -> Array:
     """Return the high half of the product of unsigned arrays."""
     bits = x.dtype.itemsize * 8
+    if bits == 32 and (x.ndim or y.ndim):
+        wide = np.multiply(x, y, dtype=np.uint64, order="C")
+        return wide.view(np.uint32).reshape(*wide.shape, 2)[..., _HIGH]
     if bits < 64:
         wide = x.astype(np.uint64) * y.astype(np.uint64)
         wide >>= np.uint64(bits)

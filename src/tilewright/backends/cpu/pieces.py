@@ -6,18 +6,18 @@ is freshly allocated, and the system maps its pages one by one. Pieces reuse the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from math import prod
 from typing import Any
 
 import numpy as np
 
-__all__ = ["in_pieces"]
+__all__ = ["PIECE", "in_pieces", "pieces"]
 
 Array = Any  # an array, or a NumPy scalar where all elements are equal
 
-_PIECE = 1 << 14  # elements
+PIECE = 1 << 14  # elements of an array whose temporary copies stay in the cache
 
 
 def in_pieces(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -29,18 +29,27 @@ def in_pieces(function: Callable[..., Array]) -> Callable[..., Array]:
     @wraps(function)
     def applied(*operands: Array) -> Array:
         for operand in operands:
-            if operand.size > _PIECE:
+            if operand.size > PIECE:
                 return _piecewise(function, operands)
         return function(*operands)
 
     return applied
 
 
+def pieces(array: Array) -> Iterator[Array]:
+    """Return the parts of an array, by slices along its first axis of more than one element."""
+    axis = next((axis for axis, extent in enumerate(array.shape) if extent > 1), 0)
+    extent, step = array.shape[axis], max(PIECE * array.shape[axis] // array.size, 1)
+    before = (slice(None),) * axis
+    for start in range(0, extent, step):
+        yield array[(*before, slice(start, start + step))]
+
+
 def _piecewise(function: Callable[..., Array], operands: tuple[Array, ...]) -> Array:
     """Apply a function to slices along the first axis of more than one element."""
     shape = np.broadcast_shapes(*(operand.shape for operand in operands))
     axis = next(axis for axis, extent in enumerate(shape) if extent > 1)
-    extent, step = shape[axis], max(_PIECE * shape[axis] // prod(shape), 1)
+    extent, step = shape[axis], max(PIECE * shape[axis] // prod(shape), 1)
     before = (slice(None),) * axis
     is_cut = [operand.ndim > axis and operand.shape[axis] > 1 for operand in operands]
     whole = None

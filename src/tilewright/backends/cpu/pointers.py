@@ -67,7 +67,8 @@ def moved(site: int, places: Any, offset: Any, size: int) -> Any:
         wrong = np.abs(steps.astype(np.float64)) > FARTHEST / size
         if wrong.any():
             report_element(site, wrong, "moves a pointer by {} elements, which wraps", steps)
-    steps *= np.int64(size)  # a private copy
+    if size > 1:
+        steps <<= np.int64(size.bit_length() - 1)  # a private copy; sizes are powers of two
     if np.shape(places) in ((), np.shape(steps)):
         steps += places
         return steps
