@@ -125,9 +125,23 @@ def test_a_loop_of_products_is_one_product(body_of, options):
         np.testing.assert_allclose(z, expected, rtol=rtol, atol=rtol)
 
 
+def test_rows_and_columns_outside_are_zero_and_meet_nan_and_infinity():
+    kernel = loop_kernel(product)
+    for rows, columns in ((5, COLUMNS), (ROWS, 9), (1, 1)):
+        for wrong in (None, np.inf, np.nan):
+            x, y = numbers(rows, 16), numbers(16, columns)
+            if wrong is not None:
+                x[0, 3] = y[2, 0] = wrong
+            z = np.ones((ROWS, COLUMNS), np.float32)
+            run(kernel, (1, 1, 1), z, x, y, 0, 4)
+            with np.errstate(invalid="ignore"):
+                expected = padded(x, ROWS, 16) @ padded(y, 16, COLUMNS)
+            np.testing.assert_allclose(z, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_what_is_not_the_same_in_both_panels_goes_through_the_loop():
     kernel = loop_kernel(product)
-    # Rows over the edge, and extents of the summed axis that differ: padding takes part.
+    # Extents of the summed axis that differ: padding takes part.
     for rows, x_depth, y_depth, columns in ((5, 16, 16, 16), (8, 14, 15, 16), (8, 16, 16, 9)):
         x, y = numbers(rows, x_depth), numbers(y_depth, columns)
         z = np.zeros((ROWS, COLUMNS), np.float32)

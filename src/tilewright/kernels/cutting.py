@@ -407,8 +407,9 @@ def span_config(name: str, x: Alike) -> Config:
     found = _measured(name, x, x.shape, NEAR)
     if found is not None:
         return found
-    if x.target == CPU:
-        return large_tiles.spans(rows, columns)
+    if x.target == CPU:  # narrow elements are converted, which takes another tile
+        most = large_tiles.TILE if x.itemsize < 4 else large_tiles.REDUCED
+        return large_tiles.spans(rows, columns, most)
     if rows < ENOUGH:
         return _long_spans(rows, columns, num_worker_warps=8, occupancy=8)
     if x.is_aligned and not columns % (2 * SPAN_TILE):

@@ -17,7 +17,7 @@ from tilewright.tune import Config
 __all__ = [
     "CPU",
     "EDGE",
-    "SPLIT",
+    "REDUCED",
     "TILE",
     "WIDEST",
     "columns",
@@ -33,6 +33,7 @@ __all__ = [
     "scans",
     "scores",
     "spans",
+    "split",
     "tile_for",
 ]
 
@@ -40,17 +41,18 @@ __all__ = [
 CPU = "cpu"
 # Elements of a tile.
 TILE = 1 << 16
+# Elements of a tile that is only reduced: its elements are read in place.
+REDUCED = 1 << 18
 # Elements along each side of a square tile.
 EDGE = 256
 # Columns of a tile without a reduction along them.
 WIDEST = 4096
-# One query: a tile of keys, and the number of blocks that share all keys.
-SPLIT = Config.of(BN=512, BLOCKS=8)
 BLOCKS = 16  # blocks that share a reduction to one number
+ALONE = 1 << 22  # elements up to which a block reduces all of them
 LONGEST_SUM = 1024  # elements summed in sequence
 SCORES = 128  # along each side of a tile of attention
-SHORTEST = 128  # columns below which a row is not cut
-DEPTH = 1024  # elements of K in a tile of a product
+PRODUCT = 1024  # along each side of a tile of a product
+DEPTH = 256  # elements of K in a tile of a product
 
 
 def on_cpu(x: tw.Tensor) -> bool:
@@ -83,11 +85,8 @@ def rows(count: int, width: int) -> Config:
 
 @lru_cache(maxsize=1024)
 def elements(count: int, width: int) -> Config:
-    """BM and PART of an element-wise kernel: parts of a row that waste little behind its end."""
-    whole = min(power_of_two(width), TILE)
-    parts = (whole >> by for by in range(whole.bit_length()))
-    fitting = (part for part in parts if -width % part < width / 8 or part <= SHORTEST)
-    part = next(fitting)
+    """BM and PART of an element-wise kernel; the part of a tile behind a row costs nothing."""
+    part = min(power_of_two(width), TILE)
     return Config.of(BM=min(TILE // part, power_of_two(count)), PART=part)
 
 
@@ -98,39 +97,46 @@ def line(length: int) -> Config:
 
 
 @lru_cache(maxsize=1024)
-def spans(count: int, width: int) -> Config:
-    """BM, PART and SPAN of a reduction along rows that may be split between blocks."""
-    together, part = row_parts(count, width)
-    return Config.of(BM=together, PART=part, SPAN=_span(-(-count // together), -(-width // part)))
+def spans(count: int, width: int, most: int = TILE) -> Config:
+    """BM, PART and SPAN of a reduction along rows that may be split between blocks.
+
+    A tile has at most so many elements.
+    """
+    part = row_parts(count, width)[1]
+    together = min(most // part, power_of_two(count))
+    span = _span(-(-count // together), -(-width // part), count * width)
+    return Config.of(BM=together, PART=part, SPAN=span)
 
 
 @lru_cache(maxsize=1024)
 def scans(count: int, width: int) -> Config:
     """BM, PART and SPAN of running sums."""
     together, part = row_parts(count, width, LONGEST_SUM)
-    return Config.of(BM=together, PART=part, SPAN=_span(-(-count // together), -(-width // part)))
+    span = _span(-(-count // together), -(-width // part), count * width)
+    return Config.of(BM=together, PART=part, SPAN=span)
 
 
 @lru_cache(maxsize=1024)
 def columns(outer: int, count: int, width: int) -> Config:
     """BL, BK, PART and SPAN of a reduction along the second of three axes; BL of the first."""
-    part = min(power_of_two(count), TILE // min(power_of_two(width), EDGE), LONGEST_SUM)
-    together = min(power_of_two(width), TILE // part, WIDEST)
-    span = _span(outer * -(-width // together), -(-count // part))
-    deep = min(TILE // (together * part), power_of_two(outer))
+    part = min(power_of_two(count), REDUCED // min(power_of_two(width), EDGE), LONGEST_SUM)
+    together = min(power_of_two(width), REDUCED // part, WIDEST)
+    span = _span(outer * -(-width // together), -(-count // part), outer * count * width)
+    deep = min(max(TILE // (together * part), 1), power_of_two(outer))
     return Config.of(BL=deep, BK=together, PART=part, SPAN=span)
 
 
 @lru_cache(maxsize=1024)
 def products(m: int, n: int, k: int) -> Config:
-    """BM, BN and BK of a product of matrices."""
-    return Config.of(BM=_edge(m), BN=_edge(n), BK=min(power_of_two(max(k, 16)), DEPTH))
+    """BM, BN and BK of a product of matrices, whose parts outside cost nothing."""
+    edges = [max(16, min(power_of_two(extent), PRODUCT)) for extent in (m, n)]
+    return Config.of(BM=edges[0], BN=edges[1], BK=min(power_of_two(max(k, 16)), DEPTH))
 
 
 @lru_cache(maxsize=1024)
 def few_rows(m: int, n: int, k: int) -> Config:
     """BM, BN, BK and FOLDS of a product of few rows; weights are read in their own layout."""
-    across, depth = row_parts(n, max(k, 16), WIDEST)
+    across, depth = (max(16, min(power_of_two(n), WIDEST)), min(power_of_two(max(k, 16)), DEPTH))
     return Config.of(BM=power_of_two(m), BN=across, BK=depth, FOLDS=1)
 
 
@@ -142,20 +148,22 @@ def scores(queries: int, length: int) -> Config:
 
 
 @lru_cache(maxsize=1024)
+def split(length: int) -> Config:
+    """BN of attention with one query, and the number of blocks that share all keys."""
+    return Config.of(BN=max(16, min(power_of_two(length), 4 * SCORES)), BLOCKS=8)
+
+
+@lru_cache(maxsize=1024)
 def packed_scores(length: int) -> Config:
     """BM and BN of packed sequences, most of which are short."""
     keys = max(16, min(power_of_two(length), 2 * SCORES))
-    return Config.of(BM=SCORES // 2, BN=keys, WALK=False)
+    return Config.of(BM=SCORES, BN=keys, WALK=False)
 
 
-def _edge(extent: int) -> int:
-    """The largest edge that wastes less than an eighth, or the one that wastes least."""
-    edges = [EDGE >> by for by in range(3)]
-    waste = {edge: -extent % edge / max(extent, 1) for edge in edges}
-    return next((edge for edge in edges if waste[edge] < 1 / 8), min(edges, key=waste.__getitem__))
+def _span(blocks: int, parts: int, elements: int) -> int:
+    """Tiles for each block, a power of two: at least four or all, more where blocks suffice.
 
-
-def _span(blocks: int, parts: int) -> int:
-    """Tiles for each block, a power of two: at least four or all, more where blocks suffice."""
-    wanted = max(BLOCKS // blocks, 1)
+    A second launch, which combines the results of blocks, takes as long as some elements.
+    """
+    wanted = max(BLOCKS // blocks, 1) if elements > ALONE else 1
     return power_of_two(max(-(-parts // wanted), min(4, parts)))

@@ -36,6 +36,7 @@ class Contraction:
 
     lhs: tuple[LoadView, int]
     rhs: tuple[LoadView, int]
+    is_single: bool  # whether it multiplies two matrices, and not batches of them
 
 
 def contraction(loop: For, outside: AbstractSet[Op]) -> Contraction | None:
@@ -56,7 +57,7 @@ def contraction(loop: For, outside: AbstractSet[Op]) -> Contraction | None:
         return None
     inner = {*loop.body.args, *made}
     fixed = all(_runs_along(load, axis, loop.body.args[0], inner) for load, axis in (lhs, rhs))
-    return Contraction(lhs, rhs) if fixed else None
+    return Contraction(lhs, rhs, rank == 2) if fixed else None
 
 
 def _accumulates(loop: For, product: MmaF | MmaI) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.faults import report_element
+from tilewright.backends.cpu.halves import widened
 from tilewright.dtypes import Element
 
 __all__ = ["FLOAT", "integers", "scaled"]
@@ -20,18 +21,41 @@ __all__ = ["FLOAT", "integers", "scaled"]
 Array = Any
 
 
-def _same(lhs: Array, rhs: Array, acc: Array) -> Array:
+def _product(lhs: Array, rhs: Array, acc: Array) -> Array:
+    """Return the product of two matrices, of the accumulator's shape.
+
+    A matrix may lack rows or columns of zeros. Their products are zero, but for those with NaN and
+    infinity, which also make all other products of their row or column NaN or infinite.
+    """
     product = np.matmul(lhs, rhs)
+    if product.shape == acc.shape or not acc.shape:
+        return product
+    whole = np.zeros(acc.shape, product.dtype)
+    height, width = product.shape
+    whole[:height, :width] = product
+    if height < len(whole) and not np.isfinite(product[-1]).all():
+        whole[height:, :width] = np.matmul(np.zeros_like(lhs[:1]), rhs)
+    if width < whole.shape[1] and not np.isfinite(product[:, -1]).all():
+        whole[:height, width:] = np.matmul(lhs, np.zeros_like(rhs[:, :1]))
+    return whole
+
+
+def _same(lhs: Array, rhs: Array, acc: Array) -> Array:
+    product = _product(lhs, rhs, acc)
     product += acc
     return product
 
 
 def _through_f32(lhs: Array, rhs: Array, acc: Array) -> Array:
-    product = np.matmul(lhs.astype(np.float32), rhs.astype(np.float32))
+    product = _product(_wide(lhs), _wide(rhs), acc)
     if acc.dtype == np.float32:
         product += acc
         return product
     return (product + acc.astype(np.float32)).astype(acc.dtype)
+
+
+def _wide(x: Array) -> Array:
+    return widened(x) if x.dtype == np.float16 else x.astype(np.float32)
 
 
 def _tf32(lhs: Array, rhs: Array, acc: Array) -> Array:
@@ -61,7 +85,7 @@ def integers(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: b
     exact = np.float32 if lhs.shape[-1] <= 256 else np.float64
     x = (lhs if lhs_signed else lhs.view(np.uint8)).astype(exact)
     y = (rhs if rhs_signed else rhs.view(np.uint8)).astype(exact)
-    return np.matmul(x, y).astype(np.int64).astype(np.int32) + acc
+    return _product(x, y, acc).astype(np.int64).astype(np.int32) + acc
 
 
 def scaled(

@@ -69,7 +69,8 @@ def choose_decode(heads: Heads) -> Config:
     found = chosen("decode_attention", key, heads.target, within=0)
     if found is None and heads.target == MEASURED:
         return fastest_ranges(heads)
-    config = found or (large_tiles.SPLIT if heads.target == CPU else SMALL_SPLIT)
+    rule = large_tiles.split(heads.length) if heads.target == CPU else SMALL_SPLIT
+    config = found or rule
     if "SPLITS" in config.values:
         return config
     most = min(max(-(-heads.length // config["BN"]), 1), MOST_SPLITS)

@@ -74,14 +74,14 @@ def _write_loop(em: Emitter, op: For) -> None:
 
 def _write_product(em: Emitter, op: For, product: Contraction) -> None:
     """Emit the loop as one product, under the condition that both panels exist and fit."""
-    bounds = f"{em.plain(op.lower_bound)}, {em.plain(op.upper_bound)}"
+    bounds = f"({em.plain(op.lower_bound)}, {em.plain(op.upper_bound)})"
     names = []
     for load, axis in (product.lhs, product.rhs):
         index = ["0" if at == axis else em.plain(value) for at, value in enumerate(load.index)]
         view = em.held[load.view].text
         name = em.fresh()
         where = f"({', '.join(index)},)"
-        em.emit(f"{name} = {em.call(panels.panel, view, axis, where, bounds)}")
+        em.emit(f"{name} = {em.call(panels.panel, view, axis, where, bounds, product.is_single)}")
         em.bind(load.tile, name, None)
         names.append(name)
     axes = product.lhs[1], product.rhs[1]
