@@ -66,7 +66,7 @@ def load(
 ) -> Array:
     """Return the elements at `base` plus the sums of a column and a row of steps.
 
-    Elements under a false mask give the padding, or zero.
+    Elements under a false mask give the padding, or zero; columns at the end may be missing.
     """
     both = Masks(*masks)
     rows = _rows(space, site, int(base), steps, both, writes=False)
@@ -75,7 +75,7 @@ def load(
         mask = both.over(site.shape)
         return pointers.load(space, site.access, site.element, places, mask, padding)
     found: Array = rows.windows[rows.places]
-    if rows.chosen is None and found.shape == site.shape:
+    if rows.chosen is None and rows.columns.start == 0:
         return found
     tile: Array = np.empty(site.shape, found.dtype)
     fill = 0 if padding is None else padding

@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tilewright.backends.cpu import shorts
 from tilewright.backends.cpu.faults import FaultSite
 from tilewright.backends.cpu.room import Room
 from tilewright.dtypes import Element
@@ -46,6 +47,7 @@ __all__ = [
     "Held",
     "Rules",
     "Shape",
+    "Short",
     "is_integral",
     "is_plain",
     "tile_dtype",
@@ -80,10 +82,25 @@ class EmissionPlan:
     read: AbstractSet[Value] = frozenset()  # values that are used
     cut: Mapping[Op, int] = field(default_factory=dict)  # loads without padding along an axis
     direct: AbstractSet[Op] = frozenset()  # ops whose result only the next store uses
+    nested: AbstractSet[Value] = frozenset()  # values used in loops or branches behind them
     watched: bool = False  # whether every access is recorded
     as_gpus: bool = False  # whether undefined behaviour follows GPUs, where they agree
     allocates: bool = False  # whether blocks allocate memory
     globals: Mapping[str, int] = field(default_factory=dict)  # addresses of the module's globals
+
+
+@dataclass(frozen=True)
+class Short:
+    """The end of a tile that an array may lack along an axis, and the number that repeats there."""
+
+    axis: int
+    fill: str | Callable[[], str]  # the name of a constant, or a function that writes the text
+    weight: int = 0  # of that text: the number of its calls
+    depth: int = 0  # of the line that made the array
+
+    def text(self) -> str:
+        """Return the text of the fill."""
+        return self.fill if isinstance(self.fill, str) else self.fill()
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,7 @@ class Held:
     plain: bool  # a Python int
     shape: Shape | None  # of the array; None if one text serves arrays of any shape
     constant: Any = None  # the number in every element, if known
+    short: Short | None = None  # the end that the array may lack; `shape` is that of the tile
 
 
 class Emitter:
@@ -112,6 +130,7 @@ class Emitter:
         self.targets: dict[type[Op], Sequence[Value]] = {}  # values that a terminator assigns
         self.crossed: dict[Value, tuple[Value, Value]] = {}  # a column and a row, combined late
         self.direct: dict[Value, str] = {}  # calls whose result goes to memory, still open
+        self.leads: dict[Value, str] = {}  # arrays as long as such results, if these are short
         self.moves: dict[Value, tuple[int, str]] = {}  # site and base of crossed addresses
         self._turns: dict[Op, str] = {}  # rank of an access among those that synchronise
         self._tiles: dict[Hashable, str] = {}  # constant tiles, each stored once
@@ -302,6 +321,8 @@ class Emitter:
 
     def array(self, value: Value) -> str:
         """Return a tile as a NumPy operand: a Python int gets its dtype."""
+        if self.held[value].short is not None:
+            return self._settled(value)
         held = self.held[value]
         if not held.plain:
             return held.text
@@ -313,6 +334,8 @@ class Emitter:
     def full(self, value: Value) -> str:
         """Return a tile as an array with the full shape of the tile."""
         held, shape = self.held[value], tile_shape(value)
+        if held.short is not None and held.shape == shape:
+            return self._settled(value)
         if held.shape is None or (held.shape == shape and not held.plain):
             return held.text
         if held.constant is not None:
@@ -322,6 +345,46 @@ class Emitter:
                 value, ("full", number.tobytes()), lambda: np.full(shape, number, dtype)
             )
         return self.call(np.broadcast_to, self.array(value), repr(shape))
+
+    def shorten(self, value: Value, short: Short) -> None:
+        """Declare that the array of a value may lack the end of its tile along an axis.
+
+        A value that is used in a loop or a branch gets its end before that, once.
+        """
+        short = replace(short, depth=self._depth)
+        self.held[value] = replace(self.held[value], short=short)
+        if value in self.plan.nested:
+            self._settled(value)
+
+    def _settled(self, value: Value) -> str:
+        """Return a short tile with its end, which the variable keeps if no branch is in between."""
+        held, text = self.held[value], self.padded(value)
+        assert held.short is not None
+        if held.short.depth != self._depth or value in self.direct:
+            return text
+        self.emit(f"{held.text} = {text}")
+        self.held[value] = replace(held, short=None)
+        return held.text
+
+    def short_text(self, value: Value) -> str:
+        """Return a tile as a NumPy operand, without the end that its array may lack."""
+        held = self.held[value]
+        return self.array(value) if held.short is None else held.text
+
+    def padded(self, value: Value) -> str:
+        """Return the text of a short tile with its end."""
+        held, extents = self.held[value], tile_shape(value)
+        assert held.short is not None
+        axis = held.short.axis
+        return self.call(shorts.padded, held.text, axis, extents[axis], held.short.text())
+
+    def constant_text(self, value: Value) -> str | None:
+        """Return the name of a NumPy scalar in the namespace that all elements equal, if known."""
+        held = self.held[value]
+        if held.constant is None:
+            return None
+        text = self.array(value)
+        return text if text in self.namespace else None
 
     def shapes(self, values: Sequence[Value]) -> Shape | None:
         """Return the shape of an array computed element by element from others."""

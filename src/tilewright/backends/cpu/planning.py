@@ -60,6 +60,7 @@ def plan(
     return EmissionPlan(
         cut=dict(_cut(function.body, uses)),
         direct=frozenset(_direct(function.body, uses)),
+        nested=frozenset(_nested(function.body)),
         watched=watched,
         as_gpus=as_gpus,
         allocates=any(isinstance(op, Alloca) for op in function.walk()),
@@ -170,6 +171,22 @@ def _direct(block: Block, uses: Counter[Value]) -> Iterator[Op]:
         if op.regions or _writes(op):
             made.clear()
         made.update(dict.fromkeys(op.results, op))
+
+
+# --- nested uses -----------------------------------------------------------------------------
+
+
+def _nested(block: Block) -> Iterator[Value]:
+    """Return values used in a region behind them, or in a promise about all their elements."""
+    for op in block.ops:
+        if isinstance(op, Assume):
+            yield op.value
+        for inner in op.regions:
+            ops = [each for outer in inner.ops for each in outer.walk()]
+            made = {result for each in ops for result in each.results}
+            made.update(value for each in ops for region in each.regions for value in region.args)
+            yield from {value for each in ops for value in each.operands} - made - {*inner.args}
+            yield from _nested(inner)
 
 
 def _all_operands(op: Op) -> set[Value]:

@@ -119,7 +119,7 @@ class TiledView(View):
 
     `array` and `whole` serve generated code: a tile whose index is below `whole` on every axis is a
     plain slice of `array`; any other goes through `load_edge` or `store_edge`. `writable` is
-    `whole` for stores, and all zero where the memory is read-only.
+    `whole` for stores, and all zero where the memory is read-only; so is `open`, for `counts`.
     """
 
     def __init__(self, tensor: TensorView | NibbleTensor, form: ViewForm) -> None:
@@ -133,6 +133,7 @@ class TiledView(View):
             ]
         )
         self.writable = self.whole if tensor.is_writable else (0,) * len(self.whole)
+        self.open = self.counts if tensor.is_writable else self.writable
 
     def load_edge(
         self, site: int, widths: Widths, index: tuple[int, ...], inbounds: tuple[bool, ...] = ()
@@ -164,6 +165,26 @@ class TiledView(View):
         if all(is_whole or at == axis for at, is_whole in enumerate(others)) and inside.size:
             return inside
         return self.load_edge(site, widths, index, inbounds)
+
+    def load_short(
+        self,
+        axis: int,
+        site: int,
+        widths: Widths,
+        index: tuple[int, ...],
+        inbounds: tuple[bool, ...] = (),
+    ) -> Array:
+        """Return a tile without its padding along an axis, possibly as a window on memory."""
+        inside = self._inside(site, widths, index, inbounds)
+        if not inside.size:
+            return self.load_edge(site, widths, index, inbounds)
+        shape = (*self.tile[:axis], inside.shape[axis], *self.tile[axis + 1 :])
+        if inside.shape == shape:
+            return inside
+        tile: Array = np.empty(shape, self.array.dtype)
+        tile[...] = self.fill
+        tile[tuple(slice(extent) for extent in inside.shape)] = inside
+        return tile
 
     def store_edge(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.backends.cpu import conversions, floats, formats, integers, rounding, selection
 from tilewright.backends.cpu.emitter import Emitter, Rules, is_plain, tile_dtype, tile_element
 from tilewright.backends.cpu.rounding import DIRECTED, Lost
+from tilewright.backends.cpu.rules.short import elementwise, is_short
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Rounding, Signedness
 from tilewright.ir.op import Op, Value
@@ -56,18 +57,22 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
     """Return a rule that applies one function to the operands, element by element."""
 
     def rule(em: Emitter, op: Any) -> None:
-        flush = getattr(op, "flush_to_zero", False)
-        operands = [em.array(value) for value in op.operands]
-        if flush:
-            operands = [em.call(floats.flushed, operand) for operand in operands]
-        text = em.call(function, *operands)
-        mode = getattr(op, "rounding_mode", None)
-        if mode in DIRECTED:
-            text = em.call(DIRECTED[mode], em.function(_LOST[type(op)]), text, *operands)
-        if flush:
-            text = em.call(floats.flushed, text)
+        flush, mode = getattr(op, "flush_to_zero", False), getattr(op, "rounding_mode", None)
+
+        def write(operands: Sequence[str]) -> str:
+            if flush:
+                operands = [em.call(floats.flushed, operand) for operand in operands]
+            text = em.call(function, *operands)
+            if mode in DIRECTED:
+                text = em.call(DIRECTED[mode], em.function(_LOST[type(op)]), text, *operands)
+            return em.call(floats.flushed, text) if flush else text
+
         is_one_call = isinstance(function, np.ufunc) and not flush and mode not in DIRECTED
-        if is_one_call and op in em.plan.direct:
+        is_direct = is_one_call and op in em.plan.direct
+        if elementwise(em, op.result, op.operands, write, is_direct=is_direct):
+            return
+        text = write([em.array(value) for value in op.operands])
+        if is_direct:
             em.direct[op.result] = text[:-1]
             em.bind(op.result, text, em.shapes(op.operands))
         else:
@@ -77,13 +82,16 @@ def _function(function: Callable[..., Any]) -> Callable[[Emitter, Any], None]:
 
 
 def _power_of_two(em: Emitter, op: Exp2) -> None:
-    if op.flush_to_zero:
-        # The power of a denormal number is 1, as that of zero.
-        em.define(
-            op.result, em.call(floats.flushed_exp2, em.array(op.source)), em.shapes(op.operands)
-        )
-    else:
+    if not op.flush_to_zero:
         _declared(Exp2)(em, op)
+        return
+
+    def write(operands: Sequence[str]) -> str:
+        # The power of a denormal number is 1, as that of zero.
+        return em.call(floats.flushed_exp2, *operands)
+
+    if not elementwise(em, op.result, op.operands, write):
+        em.define(op.result, write([em.array(op.source)]), em.shapes(op.operands))
 
 
 def _approximate(op_class: type[Op]) -> Callable[[Emitter, Any], None]:
@@ -105,6 +113,8 @@ def _declared(op: type[Op]) -> Callable[[Emitter, Any], None]:
     return _function(function)
 
 
+# Elements that NumPy computes with, and converts by rounding alone.
+_PLAIN = (Element.F16, Element.BF16, Element.F32, Element.F64)
 _LOST: dict[type[Op], Lost] = {
     AddF: rounding.lost_by_sum,
     SubF: rounding.lost_by_difference,
@@ -125,6 +135,8 @@ def _minimum(em: Emitter, op: MinF) -> None:
 
 def _compare(em: Emitter, op: CmpF) -> None:
     compare = floats.COMPARE[op.comparison_ordering, op.comparison_predicate]
+    if elementwise(em, op.result, op.operands, lambda texts: em.call(compare, *texts)):
+        return
     text = em.call(compare, em.array(op.lhs), em.array(op.rhs))
     _define_from_array(em, op.result, text, op.operands)
 
@@ -136,7 +148,9 @@ def _select(em: Emitter, op: Select) -> None:
         take = em.plain if then.plain and other.plain else em.array
         text = f"{take(choices[0])} if {em.plain(op.cond)} else {take(choices[1])}"
         em.define(op.result, text, then.shape)
-    else:
+    elif not elementwise(
+        em, op.result, op.operands, lambda texts: em.call(selection.chosen, *texts)
+    ):
         arrays = (em.array(value) for value in op.operands)
         em.define(op.result, em.call(selection.chosen, *arrays), em.shapes(op.operands))
 
@@ -154,6 +168,12 @@ def _define_from_array(em: Emitter, value: Value, text: str, operands: tuple[Val
 
 def _float_to_float(em: Emitter, op: FToF) -> None:
     target = tile_element(op.result)
+    if is_short(em, op.source) and target in _PLAIN and op.rounding_mode not in DIRECTED:
+        dtype = _dtype(em, op)
+        if elementwise(
+            em, op.result, op.operands, lambda texts: em.call(floats.nearest, texts[0], dtype)
+        ):
+            return
     source = _numbers(em, op.source)
     if target is Element.F8E8M0FNU:
         above = op.rounding_mode is Rounding.POSITIVE_INF

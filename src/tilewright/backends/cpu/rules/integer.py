@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.backends.cpu import integers, scalars
 from tilewright.backends.cpu.emitter import Emitter, Rules, tile_element
+from tilewright.backends.cpu.rules.short import elementwise
 from tilewright.backends.cpu.scalars import limits
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow, Predicate, Rounding, Signedness
@@ -311,6 +312,8 @@ def _compare_array(em: Emitter, op: CmpI, texts: Texts) -> str:
 def _bitwise(symbol: str) -> Callable[[Emitter, Any], None]:
     def rule(em: Emitter, op: Any) -> None:
         plain = em.held[op.lhs].plain and em.held[op.rhs].plain
+        if not plain and elementwise(em, op.result, op.operands, f" {symbol} ".join):
+            return
         take = em.plain if plain else em.array
         text = f"{take(op.lhs)} {symbol} {take(op.rhs)}"
         if symbol != "&" or not em.cross(op.result, text, (op.lhs, op.rhs)):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.cpu import crossed, pointers, scalars
 from tilewright.backends.cpu.accesses import spans
-from tilewright.backends.cpu.emitter import LOCK, Emitter, Rules, is_plain, tile_shape
+from tilewright.backends.cpu.emitter import (
+    LOCK,
+    Emitter,
+    Rules,
+    Short,
+    is_plain,
+    tile_dtype,
+    tile_shape,
+)
 from tilewright.backends.cpu.memory import is_nibble, storage_dtype
 from tilewright.backends.cpu.rules.integer import folded
 from tilewright.dtypes import Element
@@ -88,6 +97,7 @@ def _load(em: Emitter, op: LoadPtr) -> None:
     rows = _crossed(em, op, op.source)
     if rows is not None:
         em.define(op.result, em.call(crossed.load, *rows, padding), tile_shape(op.result))
+        em.shorten(op.result, Short(1, _fill(em, op)))
         return
     element = em.constant(_pointee(op.source))
     is_one = em.held[op.source].plain and (op.mask is None or em.held[op.mask].plain)
@@ -101,6 +111,14 @@ def _load(em: Emitter, op: LoadPtr) -> None:
     text = em.call(pointers.load, em.space, em.site(op), element, places, mask, padding)
     _define_loaded(em, op.result, text)
     em.watch(op, em.call(spans, element, places, mask))
+
+
+def _fill(em: Emitter, op: LoadPtr) -> str | Callable[[], str]:
+    """Return the number of elements that are not loaded."""
+    padding = op.padding_value
+    if padding is None:
+        return em.constant(tile_dtype(op.result).type(0))
+    return em.constant_text(padding) or (lambda: em.array(padding))
 
 
 def _crossed(em: Emitter, op: LoadPtr | StorePtr, places: Value) -> list[str] | None:
@@ -123,7 +141,13 @@ def _crossed_masks(em: Emitter, op: LoadPtr | StorePtr) -> str | None:
         rows, columns = (em.array(side) for side in em.crossed[op.mask])
         return f"({rows}, {columns})"
     held = em.held[op.mask]
-    if held.plain or held.shape is None or len(held.shape) != 2 or 1 not in held.shape:
+    if (
+        held.plain
+        or held.short
+        or held.shape is None
+        or len(held.shape) != 2
+        or 1 not in held.shape
+    ):
         return None
     return f"(None, {held.text})" if held.shape[0] == 1 else f"({held.text}, None)"
 

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import formats, matrices, reductions
+from tilewright.backends.cpu import formats, matrices, reductions, shorts
 from tilewright.backends.cpu.emitter import (
     Emitter,
     Rules,
+    Short,
     is_plain,
     tile_element,
     tile_shape,
 )
+from tilewright.backends.cpu.rules.short import hand_on_fill, require_fill
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import Overflow, Rounding, Signedness
 from tilewright.ir.op import Block, Op, Value
@@ -85,12 +87,11 @@ def _has_promises(op: Any) -> bool:
 
 def _reduce(em: Emitter, op: Reduce) -> None:
     known = _known(op.body, op.sources)
-    sources = [em.full(value) for value in op.sources]
     if tile_shape(op.sources[0])[op.dim] == 1:
-        for source, total in zip(sources, op.totals, strict=True):
-            shape = tile_shape(total)
-            _define_total(em, total, f"{source}.reshape({shape!r}){'' if shape else '[()]'}")
+        for value, total in zip(op.sources, op.totals, strict=True):
+            _drop_axis(em, op.dim, value, total)
         return
+    sources = [_source(em, op, value, known) for value in op.sources]
     tree = em.fresh()
     if known is None or not _is_direct(op.sources[0], known):
         _write_body(em, op.body, tree)
@@ -106,6 +107,49 @@ def _reduce(em: Emitter, op: Reduce) -> None:
         _write_body(em, op.body, tree)
         text = em.call(reductions.extremum, text, tree, op.dim, sources[0])
     _define_total(em, op.totals[0], text)
+    _shorten_total(em, op, known)
+
+
+def _drop_axis(em: Emitter, dim: int, value: Value, total: Value) -> None:
+    """Emit the reduction along an axis of one element."""
+    held, shape = em.held[value], tile_shape(total)
+    short = held.short
+    if short is None or held.shape != tile_shape(value):
+        text = f"{em.full(value)}.reshape({shape!r}){'' if shape else '[()]'}"
+        _define_total(em, total, text)
+        return
+    places = em.constant((*(slice(None),) * dim, 0)), em.constant((...,))
+    _define_total(em, total, f"{held.text}[{places[0]}]")
+    axis = short.axis - (dim < short.axis)
+    hand_on_fill(em, total, short, axis, shorts.unit_axes, *places)
+
+
+def _shorten_total(em: Emitter, op: Reduce, known: UfuncBody) -> None:
+    """Declare that the total of a tile which is short along another axis is short as well."""
+    short = em.held[op.sources[0]].short
+    if short is not None and short.axis != op.dim and _keeps_fill(em, op, known):
+        em.shorten(op.totals[0], Short(short.axis - (op.dim < short.axis), short.fill))
+
+
+def _keeps_fill(em: Emitter, op: Reduce, known: UfuncBody | None) -> bool:
+    """Whether the total of equal numbers is that number: the identity, or any for an extremum."""
+    held = em.held[op.sources[0]]
+    if known is None or held.short is None or not isinstance(held.short.fill, str):
+        return False
+    if not _is_direct(op.sources[0], known) or held.shape != tile_shape(op.sources[0]):
+        return False
+    fill, identity = em.namespace[held.short.fill], op.identities[0].value
+    return bool(fill == identity) or isinstance(known.op, MaxI | MinI)
+
+
+def _source(em: Emitter, op: Reduce, value: Value, known: UfuncBody | None) -> str:
+    """Return the array to reduce; the end that it lacks along the axis is the identity."""
+    held = em.held[value]
+    if held.short is None or known is None or held.shape != tile_shape(value):
+        return em.full(value)
+    if held.short.axis == op.dim:
+        return require_fill(em, value, _dtype(value).type(op.identities[0].value))
+    return held.text if _keeps_fill(em, op, known) else em.full(value)
 
 
 def _is_direct(source: Value, known: UfuncBody) -> bool:

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.cpu import packing
+from tilewright.backends.cpu import packing, shorts
 from tilewright.backends.cpu.contractions import kept_axes
 from tilewright.backends.cpu.emitter import (
     Emitter,
     Rules,
     Shape,
+    Short,
     is_plain,
     tile_dtype,
     tile_element,
     tile_shape,
 )
 from tilewright.backends.cpu.faults import report
+from tilewright.backends.cpu.rules.short import hand_on_fill
 from tilewright.dtypes import Element
 from tilewright.ir.op import Value
 from tilewright.ir.ops.shape import (
@@ -97,6 +99,8 @@ def _reshape(em: Emitter, op: Reshape) -> None:
         em.alias(op.result, op.source)
     elif held.shape is None and kept_axes(op):
         _reshape_by_units(em, op)
+    elif held.short is not None and held.shape == tile_shape(op.source) and kept_axes(op):
+        _reshape_short(em, op, held.short)
     elif tile_shape(op.result) == ():
         em.define(op.result, f"{held.text}.reshape(())[()]")
     else:
@@ -110,6 +114,17 @@ def _reshape_by_units(em: Emitter, op: Reshape) -> None:
     dropped = ", ".join(":" if axis in kept.values() else "0" for axis in range(len(source)))
     added = ", ".join(":" if axis in kept else "None" for axis in range(len(op.to.shape)))
     em.define(op.result, f"{em.held[op.source].text}[{dropped}][{added}]", None)
+
+
+def _reshape_short(em: Emitter, op: Reshape, short: Short) -> None:
+    """Bind a short tile with other axes of extent one."""
+    source, kept = tile_shape(op.source), kept_axes(op)
+    dropped = tuple(slice(None) if at in kept.values() else 0 for at in range(len(source)))
+    added = tuple(slice(None) if at in kept else None for at in range(len(op.to.shape)))
+    places = em.constant(dropped), em.constant(added)
+    em.define(op.result, f"{em.held[op.source].text}[{places[0]}][{places[1]}]", op.to.shape)
+    axis = next(new for new, old in kept.items() if old == short.axis)
+    hand_on_fill(em, op.result, short, axis, shorts.unit_axes, *places)
 
 
 def _enter_tile(em: Emitter, value: Value, source: Value) -> None:
@@ -128,6 +143,9 @@ def _permute(em: Emitter, op: Permute) -> None:
         return
     shape = held.shape and tuple(held.shape[axis] for axis in op.permutation)
     em.define(op.result, f"{held.text}.transpose({op.permutation!r})", shape)
+    if held.short is not None:
+        axis = op.permutation.index(held.short.axis)
+        hand_on_fill(em, op.result, held.short, axis, shorts.turned, repr(op.permutation))
 
 
 def _concatenate(em: Emitter, op: Cat) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilewright.backends.cpu import pointers, scalars
+from tilewright.backends.cpu import pointers, scalars, shorts
 from tilewright.backends.cpu.emitter import (
     LOCK,
     Emitter,
     Rules,
+    Short,
     is_plain,
     tile_element,
     tile_shape,
@@ -30,6 +31,13 @@ from tilewright.ir.ops.views import AtomicRedView, MakeGatherScatterView, MakeSt
 from tilewright.ir.types import PartitionViewType, StridedViewType, ViewType
 
 __all__ = ["RULES", "unpack_view"]
+
+
+# Elements that NumPy computes with as memory holds them.
+_COMPUTED = (
+    Element.F16, Element.BF16, Element.F32, Element.F64, Element.I8, Element.I16, Element.I32,
+    Element.I64,
+)  # fmt: skip
 
 
 def _tensor_view(em: Emitter, op: MakeTensorView) -> None:
@@ -72,6 +80,16 @@ def unpack_view(em: Emitter, view: Value) -> None:
     for axis in range(len(view.type.tile)):
         em.emit(f"{name}_r{axis} = {name}.whole[{axis}]")
         em.emit(f"{name}_w{axis} = {name}.writable[{axis}]")
+    short = _short_axis(view.type)
+    if short is not None:
+        em.emit(f"{name}_n{short} = {name}.counts[{short}]")
+        em.emit(f"{name}_m{short} = {name}.open[{short}]")
+
+
+def _short_axis(type_: ViewType) -> int | None:
+    """Return the axis along which tiles of a view may be short: the last of several elements."""
+    axes = [axis for axis, extent in enumerate(type_.tile) if extent > 1]
+    return axes[-1] if axes else None
 
 
 def _index_space(em: Emitter, op: GetIndexSpaceShape) -> None:
@@ -99,6 +117,8 @@ def _load_view(em: Emitter, op: LoadView) -> None:
     if not is_sliced(op.view.type):
         text = f"{view}.load({_slow_arguments(em, op, index)}{_promised(em, op)})"
         em.define(tile, text, tile_shape(tile))
+    elif _may_be_short(em, op):
+        _load_short(em, op, index)
     else:
         name = em.fresh()
         em.emit(f"if {_inside(f'{view}_r', index)}:")
@@ -121,9 +141,57 @@ def _load_view(em: Emitter, op: LoadView) -> None:
     em.watch(op, view, _noted(em, op))
 
 
+def _may_be_short(em: Emitter, op: LoadView) -> bool:
+    """Whether a tile may be loaded without its padding."""
+    element = tile_element(op.tile)
+    return (
+        not em.plan.watched
+        and element in _COMPUTED
+        and op.tile not in em.plan.nested
+        and isinstance(op.view.type, PartitionViewType)
+        and _short_axis(op.view.type) is not None
+    )
+
+
+def _load_short(em: Emitter, op: LoadView, index: list[str]) -> None:
+    """Emit a load of a tile without its padding along one axis."""
+    assert isinstance(op.view.type, PartitionViewType)
+    view, name, axis = em.held[op.view].text, em.fresh(), _short_axis(op.view.type)
+    assert axis is not None
+    kept, cut = "" if op in em.plan.borrowed else ".copy()", em.plan.cut.get(op)
+    limits = [f"{view}_{'n' if at == axis else 'r'}{at}" for at in range(len(index))]
+    if cut not in (None, axis):
+        limits[cut] = f"{view}.counts[{cut}]"
+    if any(op.inbounds):  # promises that a tile at the edge breaks
+        limits = [f"{view}_r{at}" for at in range(len(index))]
+    inside = " and ".join(f"0 <= {at} < {limit}" for at, limit in zip(index, limits, strict=True))
+    em.emit(f"if {inside}:")
+    with em.indented():
+        em.emit(f"{name} = {view}_a[{_slices(op.view, index)}]{kept}")
+    em.emit("else:")
+    with em.indented():
+        arguments = f"{_slow_arguments(em, op, index)}{_promised(em, op)}"
+        load = "load_short" if cut is None else "load_along"
+        em.emit(f"{name} = {view}.{load}({axis if cut is None else cut}, {arguments}){kept}")
+    em.bind(op.tile, name, tile_shape(op.tile))
+    if cut == axis:  # the reduction needs no padding
+        return
+    fill = ViewForm.of(op.view.type, as_gpus=False).fill
+    em.shorten(op.tile, Short(axis, em.constant(fill)))
+
+
 def _store_view(em: Emitter, op: StoreView) -> None:
     view = em.held[op.view].text
     index = _index(em, op)
+    if em.held[op.tile].short is None:
+        _store_whole(em, op, index)
+    else:
+        _store_short(em, op, index)
+    em.watch(op, view, _noted(em, op))
+
+
+def _store_whole(em: Emitter, op: StoreView, index: list[str]) -> None:
+    view = em.held[op.view].text
     arguments = f"{_slow_arguments(em, op, index)}, {em.full(op.tile)}{_promised(em, op)}"
     em.take_turn(op)
     if not is_sliced(op.view.type):
@@ -139,7 +207,41 @@ def _store_view(em: Emitter, op: StoreView) -> None:
         em.emit("else:")
         with em.indented():
             em.emit(f"{view}.store_edge({arguments})")
-    em.watch(op, view, _noted(em, op))
+
+
+def _store_short(em: Emitter, op: StoreView, index: list[str]) -> None:
+    """Emit a store of the part of a short tile that lies inside the tensor."""
+    view, held = em.held[op.view].text, em.held[op.tile]
+    short = held.short
+    assert short is not None
+    assert isinstance(op.view.type, ViewType)
+    axis = _short_axis(op.view.type)
+    fits = is_sliced(op.view.type) and axis == short.axis and held.shape == tile_shape(op.tile)
+    if not fits or any(op.inbounds):
+        em.direct.pop(op.tile, None)
+        em.define(op.tile, em.padded(op.tile), held.shape)
+        _store_whole(em, op, index)
+        return
+    limits = [f"{view}_{'m' if at == axis else 'w'}{at}" for at in range(len(index))]
+    inside = " and ".join(f"0 <= {at} < {limit}" for at, limit in zip(index, limits, strict=True))
+    em.emit(f"if {inside}:")
+    with em.indented():
+        target = em.fresh()
+        em.emit(f"{target} = {view}_a[{_slices(op.view, index)}]")
+        lead = em.leads.get(op.tile, held.text)
+        em.emit(f"if {target}.shape[{axis}] == {lead}.shape[{axis}]:")
+        with em.indented():
+            if op.tile in em.direct:
+                em.emit(f"{em.direct[op.tile]}, out={target})")
+            else:
+                em.emit(f"{target}[...] = {held.text}")
+        em.emit("else:")
+        with em.indented():
+            extent = tile_shape(op.tile)[short.axis]
+            em.emit(em.call(shorts.put, target, held.text, short.axis, extent, short.text()))
+    em.emit("else:")
+    with em.indented():
+        em.emit(f"{view}.store_edge({_slow_arguments(em, op, index)}, {em.padded(op.tile)})")
 
 
 def _reduce_view(em: Emitter, op: AtomicRedView) -> None:
