@@ -13,6 +13,7 @@ __all__ = ["chosen"]
 Array = Any  # an array, or a NumPy scalar where all elements are equal
 
 _MANY = 1 << 10  # elements from which on one call of `np.where` is slow
+_BLENDED = 1 << 14  # elements from which on a blend of bits is worth its calls
 _RARE = 16  # of so many elements less than one is chosen differently: a branch is foreseen
 
 
@@ -21,7 +22,8 @@ def chosen(condition: Array, x: Array, y: Array) -> Array:
     if condition.size < _MANY:
         return np.where(condition, x, y)
     count = np.count_nonzero(condition)
-    if min(count, condition.size - count) * _RARE > condition.size:
+    is_foreseen = min(count, condition.size - count) * _RARE <= condition.size
+    if condition.size >= _BLENDED and not is_foreseen:
         return _blended(condition, x, y)
     shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
     if count in (0, condition.size):

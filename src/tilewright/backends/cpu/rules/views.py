@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 from tilewright.backends.cpu import pointers, scalars, shorts
@@ -30,9 +31,11 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.views import AtomicRedView, MakeGatherScatterView, MakeStridedView
 from tilewright.ir.types import PartitionViewType, StridedViewType, ViewType
 
-__all__ = ["RULES", "unpack_view"]
+__all__ = ["RULES", "SMALLEST_SHORT", "unpack_view"]
 
 
+# Elements of the smallest tile whose padding costs more than the comparison of extents.
+SMALLEST_SHORT = 1 << 13
 # Elements that NumPy computes with as memory holds them.
 _COMPUTED = (
     Element.F16, Element.BF16, Element.F32, Element.F64, Element.I8, Element.I16, Element.I32,
@@ -87,9 +90,15 @@ def unpack_view(em: Emitter, view: Value) -> None:
 
 
 def _short_axis(type_: ViewType) -> int | None:
-    """Return the axis along which tiles of a view may be short: the last of several elements."""
+    """Return the axis along which tiles of a view may be short: the last of several elements.
+
+    A known extent that is a multiple of the tile has no short tiles.
+    """
     axes = [axis for axis, extent in enumerate(type_.tile) if extent > 1]
-    return axes[-1] if axes else None
+    if not axes or not isinstance(type_, PartitionViewType):
+        return None
+    extent = type_.view.shape[type_.dim_map[axes[-1]]]
+    return axes[-1] if extent is None or extent % type_.tile[axes[-1]] else None
 
 
 def _index_space(em: Emitter, op: GetIndexSpaceShape) -> None:
@@ -145,10 +154,11 @@ def _may_be_short(em: Emitter, op: LoadView) -> bool:
     """Whether a tile may be loaded without its padding."""
     element = tile_element(op.tile)
     return (
-        not em.plan.watched
+        isinstance(op.view.type, PartitionViewType)
+        and not em.plan.watched
         and element in _COMPUTED
         and op.tile not in em.plan.nested
-        and isinstance(op.view.type, PartitionViewType)
+        and prod(op.view.type.tile) >= SMALLEST_SHORT
         and _short_axis(op.view.type) is not None
     )
 
