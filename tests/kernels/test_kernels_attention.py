@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import bf16, f16, f32, i32, kernels
+from tilewright import bf16, f16, f32, f64, i32, kernels
 from tilewright.kernels.arithmetic import LOG2_E
 from tilewright.kernels.heads import arguments as attention_arguments
 from tilewright.kernels.reference import attention as reference
 
-EPSILON = {f16: 2.0**-11, bf16: 2.0**-8}
-ARRAYS = {f16: np.dtype(np.float16), bf16: np.dtype(ml_dtypes.bfloat16)}
+EPSILON = {f16: 2.0**-11, bf16: 2.0**-8, f32: 2.0**-24}
+ARRAYS = {
+    f16: np.dtype(np.float16),
+    bf16: np.dtype(ml_dtypes.bfloat16),
+    f32: np.dtype(np.float32),
+}
 
 
 def random(seed, *shape, dtype=f16):
@@ -55,7 +59,7 @@ class TestAttention:
         check(q, k, v, causal=causal, window=window)
 
     @pytest.mark.parametrize(
-        ("channels", "dtype"), [(64, bf16), (128, f16), (40, f16), (256, bf16)]
+        ("channels", "dtype"), [(64, bf16), (128, f16), (40, f16), (256, bf16), (12, f32)]
     )
     def test_channels_and_dtypes(self, channels, dtype):
         q, k, v = (random(n, 1, 2, 67, channels, dtype=dtype) for n in range(3))
@@ -230,7 +234,10 @@ class TestRefused:
         ("changed", "message"),
         [
             ({"q": 3}, "`q` of attention is a tensor or an array, and int is neither"),
-            ({"q": tw.zeros((1, 4, 8, 16), f32)}, "`q` of attention is one of f16, bf16, not f32"),
+            (
+                {"q": tw.zeros((1, 4, 8, 16), f64)},
+                "`q` of attention is one of f16, bf16, f32, not f64",
+            ),
             ({"k": tw.zeros((1, 2, 8, 16), bf16)}, "`k` of attention is one of f16, not bf16"),
             ({"v": tw.zeros((2, 8, 16), f16)}, r"`v` .* axes \(sequence, head, place, channel\)"),
             ({"v": tw.zeros((1, 2, 9, 16), f16)}, r"`v` .*shape \(1, 2, 9, 16\), .*ask for"),

@@ -11,7 +11,7 @@ from placement_ratchet import PINNED
 
 import tilewright as tw
 from tilewright import kernels
-from tilewright.kernels.reference import attention, memory_bound, products
+from tilewright.kernels.reference import attention, choices, memory_bound, products
 
 
 @pytest.mark.parametrize("name", kernels.__all__)
@@ -35,7 +35,7 @@ def test_no_kernel_has_a_check_inside():
 
 
 def test_every_function_has_a_reference():
-    families = (attention, memory_bound, products)
+    families = (attention, choices, memory_bound, products)
     references = {name for family in families for name in family.__all__}
     references |= {"sum", "mean", "max", "min"}  # kinds of `memory_bound.reduce`
     functions = {n for n in kernels.__all__ if isinstance(getattr(kernels, n), FunctionType)}

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         append_lines,
         append_many,
     )
+    from tilewright.kernels.heads.norm_rope import norm_rope, norm_rope_append, norm_rope_few
     from tilewright.kernels.heads.prefill import (
         attention,
         attention_tiles,
@@ -82,6 +83,15 @@ if TYPE_CHECKING:
     from tilewright.kernels.heads.splitting import attention_splits, merge_splits
     from tilewright.kernels.heads.varlen import varlen_attention, varlen_attention_tiles
     from tilewright.kernels.rows.embeddings import embedding, embedding_rows
+    from tilewright.kernels.rows.experts import (
+        Routes,
+        choose_experts,
+        combine,
+        combine_rows,
+        order_tokens,
+        rank_choices,
+        route,
+    )
     from tilewright.kernels.rows.norm_gradients import (
         layer_norm_gradient,
         norm_gradient_columns,
@@ -124,6 +134,14 @@ if TYPE_CHECKING:
         reduce_whole_rows,
         sum,
     )
+    from tilewright.kernels.rows.sampling import (
+        count_ids,
+        count_tokens,
+        penalise,
+        penalise_rows,
+        sample,
+        sample_rows,
+    )
     from tilewright.kernels.rows.scans import cumsum, scan_columns, scan_rows
     from tilewright.kernels.rows.scatters import last_places, scatter, scatter_rows
     from tilewright.kernels.rows.softmaxes import (
@@ -138,6 +156,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Parts",
+    "Routes",
     "add",
     "add_elements",
     "add_rms_norm",
@@ -159,6 +178,11 @@ __all__ = [
     "attention_tiles",
     "attention_tiles_with_lse",
     "attention_walk",
+    "choose_experts",
+    "combine",
+    "combine_rows",
+    "count_ids",
+    "count_tokens",
     "cross_entropy",
     "cross_entropy_gradient",
     "cross_entropy_gradient_rows",
@@ -199,10 +223,17 @@ __all__ = [
     "min",
     "norm_gradient_columns",
     "norm_gradient_rows",
+    "norm_rope",
+    "norm_rope_append",
+    "norm_rope_few",
+    "order_tokens",
+    "penalise",
+    "penalise_rows",
     "quantise",
     "quantise_blocks",
     "quantise_by_scale",
     "quantise_rows",
+    "rank_choices",
     "reduce_columns",
     "reduce_rows",
     "reduce_strided",
@@ -216,6 +247,9 @@ __all__ = [
     "rope_in_step",
     "rope_pairs_at_starts",
     "rope_pairs_in_step",
+    "route",
+    "sample",
+    "sample_rows",
     "scale_of_sizes",
     "scaled_gemv_kernel",
     "scaled_matmul",
@@ -265,6 +299,7 @@ _NAMES = {
         "scaled_gemv_kernel scaled_matmul_kernel scaled_once_kernel scaled_split_kernel"
     ),
     "gemm.splits": "split_kernel sum_splits_kernel",
+    "rows.experts": "Routes choose_experts combine combine_rows order_tokens rank_choices route",
     "rows.norm_gradients": (
         "layer_norm_gradient norm_gradient_columns norm_gradient_rows rms_norm_gradient"
     ),
@@ -277,6 +312,7 @@ _NAMES = {
         " gelu gelu_elements gelu_rows gelu_strided silu_mul silu_mul_elements silu_mul_rows"
         " silu_mul_strided"
     ),
+    "heads.norm_rope": "norm_rope norm_rope_append norm_rope_few",
     "heads.prefill": "attention attention_tiles attention_tiles_with_lse attention_walk",
     "rows.quantising": (
         "quantise quantise_blocks quantise_by_scale quantise_rows scale_of_sizes sizes_of_rows"
@@ -286,6 +322,7 @@ _NAMES = {
         "max mean min reduce_columns reduce_rows reduce_strided reduce_whole_rows sum"
     ),
     "heads.rotary": "rope rope_at_starts rope_in_step rope_pairs_at_starts rope_pairs_in_step",
+    "rows.sampling": "count_ids count_tokens penalise penalise_rows sample sample_rows",
     "rows.scans": "cumsum scan_columns scan_rows",
     "rows.scatters": "last_places scatter scatter_rows",
     "rows.softmaxes": (

@@ -34,7 +34,7 @@ __all__ = [
     "window_of",
 ]
 
-DTYPES = (f16, bf16)
+DTYPES = (f16, bf16, f32)
 WIDEST = 256  # channels of a head; a tile of them is held in registers
 FARTHEST = 1 << 30  # positions; no window and no start of a sequence lies further away
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tilewright import f16
+from tilewright import f16, f32
 from tilewright.kernels import large_tiles
 from tilewright.kernels.heads.arguments import Heads
 from tilewright.kernels.heads.channels import rest_of
@@ -26,6 +26,9 @@ FROM_REGISTERS = {
     128: Config.of(BM=64, BN=32, WALK=False, num_worker_warps=8),
     256: Config.of(BM=32, BN=32, WALK=False, num_worker_warps=8),
 }
+# f32 takes no tensor cores, and twice the registers of f16.
+WIDE = Config.of(BM=32, BN=32, WALK=False, num_worker_warps=8)
+WIDE_SPLIT = Config.of(BN=32, BLOCKS=264)
 SMALL_SPLIT = Config.of(BN=64, BLOCKS=264)
 # Packed sequences: two blocks on a multiprocessor.
 PACKED = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
@@ -34,6 +37,8 @@ PACKED = Config.of(BM=64, BN=128, WALK=False, occupancy=2, num_worker_warps=4)
 @remembered
 def choose_prefill(heads: Heads, *, causal: bool, window: int | None = None) -> Config:
     """Tiles of queries and keys; bf16 takes the time of f16."""
+    if heads.dtype is f32 and heads.target != CPU:
+        return WIDE
     shape = (heads.batch * heads.key_heads * heads.group, heads.queries, heads.length)
     key = key_of(f16, shape, causal=causal, width=heads.width)
     found, mask = chosen("attention", key, heads.target, within=0), Mask(causal, window)
@@ -56,6 +61,8 @@ def _of_any_gpu(heads: Heads) -> Config:
 
 def choose_varlen(heads: Heads) -> Config:
     """Tiles of packed sequences, which share few keys with their neighbours."""
+    if heads.dtype is f32 and heads.target != CPU:
+        return WIDE
     if heads.target == CPU:
         return large_tiles.packed_scores(heads.length)
     return PACKED if heads.target == MEASURED and heads.width <= 128 else _of_any_gpu(heads)
@@ -65,13 +72,18 @@ def choose_varlen(heads: Heads) -> Config:
 def choose_decode(heads: Heads) -> Config:
     """A tile of keys, and the number of ranges of the keys."""
     pairs = max(heads.batch * heads.key_heads, 1)
+    if heads.dtype is f32 and heads.target != CPU:
+        return _with_splits(WIDE_SPLIT, heads)
     key = key_of(f16, (pairs, heads.length), group=heads.group, width=heads.width)
     found = chosen("decode_attention", key, heads.target, within=0)
     if found is None and heads.target == MEASURED:
         return fastest_ranges(heads)
-    rule = large_tiles.split(heads.length) if heads.target == CPU else SMALL_SPLIT
-    config = found or rule
-    if "SPLITS" in config.values:
-        return config
+    config = found or (large_tiles.split(heads.length) if heads.target == CPU else SMALL_SPLIT)
+    return config if "SPLITS" in config.values else _with_splits(config, heads)
+
+
+def _with_splits(config: Config, heads: Heads) -> Config:
+    """The configuration with as many ranges of the keys as there are blocks for."""
+    pairs = max(heads.batch * heads.key_heads, 1)
     most = min(max(-(-heads.length // config["BN"]), 1), MOST_SPLITS)
     return config.updated(SPLITS=max(1, min(config["BLOCKS"] // pairs, most)))

@@ -37,7 +37,7 @@ from tilewright.kernels.heads.online_softmax import LEAST, LOWEST
 from tilewright.kernels.heads.ranges import MOST_SPLITS, columns_of
 from tilewright.kernels.heads.splitting import merge
 
-__all__ = ["Parts", "attend_split", "attend_whole", "decode_attention", "decode_parts"]
+__all__ = ["BG", "Parts", "attend_split", "attend_whole", "decode_attention", "decode_parts"]
 
 
 class BG(tw.Dim):

@@ -26,6 +26,8 @@ from tilewright.kernels.large_tiles import tile_for
 from tilewright.tune import Config
 
 __all__ = [
+    "BP",
+    "HALF",
     "rope",
     "rope_at_starts",
     "rope_in_step",

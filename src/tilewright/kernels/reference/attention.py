@@ -17,6 +17,7 @@ __all__ = [
     "attention",
     "decode_attention",
     "log_sums",
+    "norm_rope_append",
     "rope",
     "rounding_bound",
     "varlen_attention",
@@ -124,3 +125,18 @@ def append_kv(cache: Array, new: Array, starts: Array) -> Array:
             if 0 <= start + s < cache.shape[2]:
                 out[b, :, start + s] = new[b, :, s]
     return out
+
+
+def norm_rope_append(
+    new: tuple[Array, Array, Array], caches: tuple[Array, Array], angles: tuple[Array, Array],
+    starts: Array, norms: tuple[Array, Array] | None = None, eps: float = 1e-6,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Rotated queries and both caches after `tilewright.kernels.norm_rope_append`."""
+    q, k, v = (one.astype(np.float64) for one in new)
+    if norms is not None:
+        q, k = (
+            x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * weight
+            for x, weight in zip((q, k), norms, strict=True)
+        )
+    queries, keys = (rope(x, *angles, starts=starts) for x in (q, k))
+    return queries, append_kv(caches[0], keys, starts), append_kv(caches[1], v, starts)
