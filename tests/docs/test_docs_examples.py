@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tiny_models
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,8 +38,11 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("code", BLOCKS)
-def test_a_block_runs(code, tmp_path):
-    """Kernels are read from their file, so the block becomes one."""
+def test_a_block_runs(code, tmp_path, monkeypatch):
+    """Kernels are read from their file, so the block becomes one; `model` is a tiny model."""
+    if "tilewright.llm" in code:
+        tiny_models.write_model(tmp_path / "model")
+        monkeypatch.chdir(tmp_path)
     script = tmp_path / "block.py"
     script.write_text(code, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("block", script)

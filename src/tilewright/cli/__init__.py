@@ -20,6 +20,7 @@ from tilewright.cli.disasm import disasm_command
 from tilewright.cli.doctor import doctor_command
 from tilewright.cli.ending import Commands
 from tilewright.cli.explain import explain_command
+from tilewright.cli.language import bench_llm_command, chat_command, generate_command
 from tilewright.cli.repro import repro_command
 from tilewright.cli.run_bytecode import run_bytecode_command
 from tilewright.cli.screen import Screen
@@ -42,7 +43,9 @@ def main(ctx: click.Context, traceback: bool) -> None:
 for _command in (
     asm_command,
     bench_command,
+    bench_llm_command,
     cache_command,
+    chat_command,
     check_command,
     compile_command,
     cutile_command,
@@ -50,6 +53,7 @@ for _command in (
     disasm_command,
     doctor_command,
     explain_command,
+    generate_command,
     repro_command,
     run_bytecode_command,
     tune_command,
