@@ -1,6 +1,9 @@
 """`tilewright generate`, `chat` and `bench-llm`."""
 
 import json
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -56,6 +59,16 @@ def test_bench(run):
     assert found["tokens"] == 4
     assert found["tokens_per_second"] > 0
     assert run("bench-llm", "--tokens", 1).exit_code == 2
+
+
+def test_the_benchmark_runs(monkeypatch, capsys):
+    """Of random weights: a tiny model of the same kind as those that are measured on a GPU."""
+    script = Path(__file__).parents[2] / "benchmarks" / "llm.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--quick", "--device", "cpu"])
+    runpy.run_path(str(script), run_name="__main__")
+    found = json.loads(capsys.readouterr().out)
+    assert found["bytes_per_step"] == 4 * (118_464 + 10_240)  # weights, and keys and values
+    assert found["step_ms"] > 0
 
 
 def test_refusals(run, tmp_path):

@@ -11,8 +11,17 @@ import asyncio
 import random
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing, closing, contextmanager
+from numbers import Integral
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import tilewright as tw
@@ -47,7 +56,7 @@ class LLM:
     `dtype`, `max_length`, `slots`, `progress`.
     """
 
-    def __init__(self, path: str, **options: Any) -> None:
+    def __init__(self, path: str | Path, **options: Any) -> None:
         loaded = load_model(path, LoadOptions(**options))
         self._begin(loaded)
 
@@ -123,7 +132,7 @@ class LLM:
 
     def _one(self, given: Any, tools: Sequence[Any] | None, options: dict[str, Any]) -> list[Any]:
         """A prompt or a conversation as a list of one prompt."""
-        if isinstance(given, str) or all(isinstance(one, int) for one in given):
+        if isinstance(given, str) or all(isinstance(one, Integral) for one in given):
             return [given]
         return [self.chat_ids(list(given), tools, **options)]
 
@@ -160,7 +169,7 @@ class LLM:
 
     def _requests(self, prompts: Prompt | Sequence[Prompt], params: Params) -> list[TextRequest]:
         """Checked requests; nothing runs before all of them are."""
-        is_single = isinstance(prompts, str) or bool(prompts and isinstance(prompts[0], int))
+        is_single = isinstance(prompts, str) or isinstance(next(iter(prompts), None), Integral)
         every: list[Any] = [prompts] if is_single else list(prompts)
         each = self._params_of(params, len(every))
         return [self._request(n, *pair) for n, pair in enumerate(zip(every, each, strict=True))]
@@ -173,13 +182,11 @@ class LLM:
         return list(params)
 
     def _request(self, index: int, prompt: Prompt, params: SamplingParams) -> TextRequest:
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(map(int, prompt))
         if not ids:
             raise RequestError(f"prompt {index} has no tokens")
-        limit = self.config.vocabulary
-        wrong = [token for token in (*ids, *params.logit_bias) if not 0 <= token < limit]
-        if wrong:
-            raise RequestError(f"{wrong[0]} is no token of this model, which has {limit}")
+        self._check_tokens(ids, self.config.vocabulary)
+        self._check_tokens(params.logit_bias, self.runner.known)
         if len(ids) >= self.max_length:
             raise RequestError(
                 f"prompt {index} has {len(ids)} tokens, and prompt and answer together have at most"
@@ -188,6 +195,12 @@ class LLM:
         seed = random.getrandbits(62) if params.seed is None else params.seed
         room = self.max_length - len(ids)
         return TextRequest.of(index, ids, params, room, self.tokenizer, self.eos_ids, seed)
+
+    @staticmethod
+    def _check_tokens(tokens: Iterable[int], limit: int) -> None:
+        wrong = [token for token in tokens if not 0 <= token < limit]
+        if wrong:
+            raise RequestError(f"{wrong[0]} is no token of this model, which has {limit}")
 
     # --- the loop ---------------------------------------------------------------------------------
 

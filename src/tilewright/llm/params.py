@@ -13,6 +13,7 @@ from tilewright.llm.errors import RequestError
 
 __all__ = ["SamplingParams", "read_defaults"]
 
+MOST_SEEDS = 1 << 63
 MOST_LOGPROBS = 256  # as many as `kernels.top_k` finds
 
 
@@ -72,6 +73,8 @@ class SamplingParams:
                 raise RequestError(f"{name} is a number from {low:g} to {high:g}, not {value!r}")
         if not self.top_p or not self.repetition_penalty:
             raise RequestError("top_p and repetition_penalty are above 0")
+        if self.seed is not None and not 0 <= self.seed < MOST_SEEDS:
+            raise RequestError(f"seed is 0 to 2**63 - 1, not {self.seed}")
         if any(not text for text in self.stops):
             raise RequestError("a stop text has at least one character")
 
