@@ -5,13 +5,13 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tilewright.jit.compile.fitting import TOLERATED
 
 import tilewright as tw
 from tilewright import bf16, bytecode, f8e4m3fn, f16, f32
 from tilewright.backends.cuda import program
 from tilewright.backends.cuda.toolchain import find_toolchain
 from tilewright.jit.compile import executable
+from tilewright.jit.compile.launch_warnings import TOLERATED
 from tilewright.kernels import scaled_matmul, warm_up_scaled
 from tilewright.kernels.gemm.configs import choose_scaled
 from tilewright.kernels.gemm.operands import Family, ProductRequest
