@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from cpu_programs import Program, fold, run
 
-from tilewright.backends.cpu import shorts
-from tilewright.backends.cpu.rules import views
+from tilewright.backends.cpu import planning, shorts
 from tilewright.dtypes import Element
 from tilewright.ir.attributes import FloatIdentity, Ordering, Predicate
 from tilewright.ir.op import Block
@@ -26,7 +25,7 @@ NUMBERS = {None: 0.0, Padding.ZERO: 0.0, Padding.NEG_INF: -np.inf, Padding.NAN: 
 @pytest.fixture(autouse=True)
 def _any_size(monkeypatch):
     """Tiles of any size may be short."""
-    monkeypatch.setattr(views, "SMALLEST_SHORT", 1)
+    monkeypatch.setattr(planning, "SMALLEST_SHORT", 1)
 
 
 def kernel(body_of, *, paddings=(None, None), out=TILE):

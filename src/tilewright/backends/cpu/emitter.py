@@ -83,6 +83,7 @@ class EmissionPlan:
     cut: Mapping[Op, int] = field(default_factory=dict)  # loads without padding along an axis
     direct: AbstractSet[Op] = frozenset()  # ops whose result only the next store uses
     nested: AbstractSet[Value] = frozenset()  # values used in loops or branches behind them
+    shortens: bool = False  # whether tiles at an edge are loaded without their padding
     watched: bool = False  # whether every access is recorded
     as_gpus: bool = False  # whether undefined behaviour follows GPUs, where they agree
     allocates: bool = False  # whether blocks allocate memory

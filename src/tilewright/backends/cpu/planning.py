@@ -25,6 +25,7 @@ from tilewright.ir.ops.elementwise import Bitcast, DivI, FToF, FToI, RemI, Selec
 from tilewright.ir.ops.memory import (
     GetIndexSpaceShape,
     GetTensorShape,
+    LoadPtr,
     LoadView,
     MakeTensorView,
     Offset,
@@ -33,9 +34,12 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.reduction import MmaFScaled, Reduce
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Pack, Permute, Reshape, Unpack
 from tilewright.ir.rewrite import use_counts
-from tilewright.ir.types import Padding, PartitionViewType
+from tilewright.ir.types import Padding, PartitionViewType, TileType
 
-__all__ = ["plan"]
+__all__ = ["SMALLEST_SHORT", "plan"]
+
+# Elements of a tile whose padding costs more than comparisons of extents.
+SMALLEST_SHORT = 1 << 13
 
 _MAY_REPORT = (
     Assume, DivI, Extract, FToI, GetIndexSpaceShape, GetTensorShape, Insert, MakeTensorView,
@@ -61,6 +65,7 @@ def plan(
         cut=dict(_cut(function.body, uses)),
         direct=frozenset(_direct(function.body, uses)),
         nested=frozenset(_nested(function.body)),
+        shortens=not watched and _has_large_tiles(function),
         watched=watched,
         as_gpus=as_gpus,
         allocates=any(isinstance(op, Alloca) for op in function.walk()),
@@ -173,7 +178,14 @@ def _direct(block: Block, uses: Counter[Value]) -> Iterator[Op]:
         made.update(dict.fromkeys(op.results, op))
 
 
-# --- nested uses -----------------------------------------------------------------------------
+# --- short tiles -----------------------------------------------------------------------------
+
+
+def _has_large_tiles(function: Function) -> bool:
+    """Whether the padding of some loaded tile would cost more than comparisons of extents."""
+    loads = (op for op in function.walk() if isinstance(op, LoadView | LoadPtr))
+    types = (value.type for op in loads for value in op.results)
+    return any(isinstance(tile, TileType) and tile.size >= SMALLEST_SHORT for tile in types)
 
 
 def _nested(block: Block) -> Iterator[Value]:

@@ -174,17 +174,12 @@ class TiledView(View):
         index: tuple[int, ...],
         inbounds: tuple[bool, ...] = (),
     ) -> Array:
-        """Return a tile without its padding along an axis, possibly as a window on memory."""
+        """Return a tile as a window on memory if it is short along an axis alone, else padded."""
         inside = self._inside(site, widths, index, inbounds)
-        if not inside.size:
-            return self.load_edge(site, widths, index, inbounds)
         shape = (*self.tile[:axis], inside.shape[axis], *self.tile[axis + 1 :])
-        if inside.shape == shape:
+        if inside.shape == shape and inside.size:
             return inside
-        tile: Array = np.empty(shape, self.array.dtype)
-        tile[...] = self.fill
-        tile[tuple(slice(extent) for extent in inside.shape)] = inside
-        return tile
+        return self.load_edge(site, widths, index, inbounds)
 
     def store_edge(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any
 
 from tilewright.backends.cpu import pointers, scalars, shorts
@@ -31,11 +30,9 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.views import AtomicRedView, MakeGatherScatterView, MakeStridedView
 from tilewright.ir.types import PartitionViewType, StridedViewType, ViewType
 
-__all__ = ["RULES", "SMALLEST_SHORT", "unpack_view"]
+__all__ = ["RULES", "unpack_view"]
 
 
-# Elements of the smallest tile whose padding costs more than the comparison of extents.
-SMALLEST_SHORT = 1 << 13
 # Elements that NumPy computes with as memory holds them.
 _COMPUTED = (
     Element.F16, Element.BF16, Element.F32, Element.F64, Element.I8, Element.I16, Element.I32,
@@ -155,10 +152,9 @@ def _may_be_short(em: Emitter, op: LoadView) -> bool:
     element = tile_element(op.tile)
     return (
         isinstance(op.view.type, PartitionViewType)
-        and not em.plan.watched
+        and em.plan.shortens
         and element in _COMPUTED
         and op.tile not in em.plan.nested
-        and prod(op.view.type.tile) >= SMALLEST_SHORT
         and _short_axis(op.view.type) is not None
     )
 
