@@ -206,7 +206,7 @@ class DeviceOp(NotItsResult, Awaitable[T]):
 
     def submit_awaited(self, stream: Stream | None = None) -> None:
         """Submit, where this thread waits for the work next, and may do it itself."""
-        likely = stream or self._chosen or self.device.current.get() or self.device.default
+        likely: Any = stream or self._chosen or self.device.current.get() or self.device.default
         if not self.device.backend.waits_by_working or likely.__class__ is not Stream:
             self.submit(stream)
             return
