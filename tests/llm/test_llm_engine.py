@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -56,6 +59,23 @@ def test_a_stream_that_is_left(llm):
         llm.generate("abc", SHORT)
     stream.close()
     assert len(llm.generate("abc", SHORT)[0].tokens) == 6
+
+
+def answer_forever(llm):
+    while True:
+        llm.generate(PROMPTS, SHORT.updated(max_tokens=80))
+
+
+def test_ctrl_c(llm):
+    """A real signal in the middle of an answer: the next answer is whole."""
+    (wanted,) = llm.generate("abc", SHORT)
+    for seconds in (0.02, 0.05):
+        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            answer_forever(llm)
+        timer.join()
+        assert llm.generate("abc", SHORT) == [wanted]
 
 
 def test_a_chat(llm):

@@ -155,13 +155,18 @@ class LLM:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """The slots for one call at a time."""
+        """The slots for one call at a time; a call that fails leaves them as new."""
         if not self._busy.acquire(blocking=False):
             raise RequestError(
                 "this model is answering another call: read its stream to the end or close it first"
             )
         try:
             yield
+        except GeneratorExit:  # a stream that is closed before its end
+            raise
+        except BaseException:
+            self.runner.reset()
+            raise
         finally:
             self._busy.release()
 

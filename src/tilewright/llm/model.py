@@ -89,6 +89,10 @@ class StepMemory(NamedTuple):
         mixture = MixtureWork.allocate(config.experts, x) if config.experts else None
         return cls(ids, x, y, normed, qkv, turned, mixed, gate_up, gated, mixture)
 
+    def tensors(self) -> tuple[tw.Tensor, ...]:
+        """All tensors."""
+        return (*self[:-1], *(self.mixture or ()))
+
     def first(self, rows: int) -> StepMemory:
         """The memory of the first rows."""
         return StepMemory(

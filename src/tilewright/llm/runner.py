@@ -81,6 +81,21 @@ class Runner:
         """Let a slot idle."""
         self._place(slot, token=0, start=self.model.length, length=0)
 
+    def reset(self) -> None:
+        """Empty all slots after a failure: a kernel that was stopped leaves parts of tensors.
+
+        Every tensor that steps write is written again, whole, once the work in flight has ended.
+        """
+        while _has_failed(self.model.device):
+            continue
+        prefill = self._prefill.tensors() if "_prefill" in self.__dict__ else ()
+        cached = (tensor for cache in self.model.caches for tensor in cache)
+        written = (*self._work.tensors(), *prefill, *cached, *self._decoding.parts, self._logits)
+        for tensor in (*written, self._start, self._decoding.lengths):
+            tw.fill(tensor, 0).submit()
+        tw.fill(self._decoding.starts, self.model.length).submit()
+        self._sampler.reset()
+
     def step(self, kind: Kind) -> tw.Tensor:
         """Queue a step of all slots; the result will hold their tokens, i64 [slots]."""
         if kind not in self._graphs:
@@ -126,3 +141,12 @@ class Runner:
             head(self.model, rows, logits, submit)
             some = tw.from_numpy(labels[begin : begin + SCORED], device=self.model.device)
             yield logprobs_of(logits, some, count)
+
+
+def _has_failed(device: tw.Device) -> bool:
+    """Wait for the device; whether it tells of a failure, one at a time."""
+    try:
+        device.synchronize()
+    except tw.KernelFailure:
+        return True
+    return False

@@ -94,6 +94,13 @@ class Sampler:
         elif "tables" in self.__dict__:
             tw.fill(self.tables.bias[slot], 0).submit()
 
+    def reset(self) -> None:
+        """Write the state that steps change again."""
+        tw.fill(self.steps, 0).submit()
+        if "tables" in self.__dict__:
+            tw.fill(self.tables.counts, 0).submit()
+            tw.fill(self.tables.adjusted, 0).submit()
+
     def _set_tables(self, slot: int, params: SamplingParams, prompt: Sequence[int]) -> None:
         columns = self._shape[1]
         bias, prompted = np.zeros(columns, np.float32), np.zeros(columns, np.bool_)

@@ -50,7 +50,7 @@ class Decoding:
             self.starts = tw.zeros((slots,), i32)
             self.lengths = tw.zeros((slots,), i32)
         queries = tw.empty((slots, config.heads, config.head_dim), model.dtype, device=model.device)
-        self._parts = kernels.decode_parts(queries, model.caches[0].keys)
+        self.parts = kernels.decode_parts(queries, model.caches[0].keys)
 
     def cache_of(self, cache: LayerCache) -> LayerCache:
         """The caches of all slots."""
@@ -58,5 +58,5 @@ class Decoding:
 
     def attend(self, run: Run, q: tw.Tensor, cache: LayerCache, out: tw.Tensor) -> None:
         """Each token with all positions of its slot."""
-        how: dict[str, Any] = {"out": out[:, :, 0], "parts": self._parts}
+        how: dict[str, Any] = {"out": out[:, :, 0], "parts": self.parts}
         run(kernels.decode_attention(q[:, :, 0], *cache, self.lengths, **how))
