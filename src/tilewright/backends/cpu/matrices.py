@@ -31,11 +31,11 @@ def _product(lhs: Array, rhs: Array, acc: Array) -> Array:
     if product.shape == acc.shape or not acc.shape:
         return product
     whole = np.zeros(acc.shape, product.dtype)
-    height, width = product.shape
+    (rows, columns), (height, width) = acc.shape, product.shape
     whole[:height, :width] = product
-    if height < len(whole) and not np.isfinite(product[-1]).all():
+    if height < rows and not np.isfinite(product[-1]).all():
         whole[height:, :width] = np.matmul(np.zeros_like(lhs[:1]), rhs)
-    if width < whole.shape[1] and not np.isfinite(product[:, -1]).all():
+    if width < columns and not np.isfinite(product[:, -1]).all():
         whole[:height, width:] = np.matmul(lhs, np.zeros_like(rhs[:, :1]))
     return whole
 
