@@ -19,6 +19,10 @@ TEST_EXTRAS ?= cuda,dev,test
 
 PYTEST := $(BIN)/pytest -n auto --maxprocesses=4 --dist=worksteal
 PYTEST_ARGS ?=
+IN_PYTHON := tests/runtime/order/test_order_launches.py tests/runtime/order/test_order_reentry.py \
+  tests/runtime/order/test_order_finalisers.py tests/runtime/interop/test_interop_torch_again.py \
+  tests/runtime/interop/test_interop_torch_wrappers.py tests/launch/test_launch_functions.py
+NATIVE := build/.native
 KERNELS := build/kernels
 BOUNDS := build/bounds
 FUZZ_COUNT ?= 200000
@@ -38,7 +42,7 @@ LLM_SEED ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types mypy pyright pytest assembly bounds fuzz model compare stress syntax generated padding interrupts llm-exact llm-material clean
+.PHONY: help demo test lint format check-types mypy pyright native pytest pytest-python assembly bounds fuzz model compare stress syntax generated padding interrupts llm-exact llm-material clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +52,7 @@ demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
 
 test: $(VENV)/.test ## All that must pass before a change goes in
 	@$(AT_ONCE) mypy pyright lint $(BOUNDS)/.installed
-	@$(MAKE) --no-print-directory assembly bounds
+	@$(MAKE) --no-print-directory assembly pytest-python bounds
 
 lint: $(VENV)/.dev ## Style: ruff check and ruff format
 	$(BIN)/ruff check
@@ -63,9 +67,14 @@ mypy: $(VENV)/.dev
 pyright: $(VENV)/.dev
 	$(BIN)/pyright
 
-pytest: $(VENV)/.test ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
+pytest: $(VENV)/.test $(NATIVE) ## The tests; choose with PYTEST_ARGS="tests/ir -k name"
 	@rm -rf $(KERNELS)
 	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
+
+pytest-python: $(VENV)/.test ## The order of launches once more, without the part in C
+	TILEWRIGHT_NATIVE=0 $(PYTEST) -q $(IN_PYTHON)
+
+native: $(NATIVE) ## Build the part in C in place
 
 assembly: pytest ## Every kernel that the tests compiled, through tileiras; every feature for each architecture
 	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
@@ -136,6 +145,12 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.exact: pyproject.toml | $(VENV)/.test
 	$(PIP) --editable '.[exact]'
+	@touch $@
+
+# Without a compiler the Python code runs.
+$(NATIVE): $(wildcard src/tilewright/native/*.[ch]) $(VENV)/.dev
+	@mkdir -p $(@D)
+	$(BIN)/python -m tilewright.native || echo "launches run in Python"
 	@touch $@
 
 $(BOUNDS)/.installed: pyproject.toml | $(BIN)/python

@@ -70,6 +70,12 @@ def _bytes(text: str) -> int:
     return value
 
 
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("it is 0 or 1")
+    return text == "1"
+
+
 def _folder(text: str) -> Path:
     return Path(text).expanduser()  # files of variables keep `~` unexpanded
 
@@ -164,6 +170,14 @@ class Settings:
             _folder_or_off,
             "Folder for bundles of failed compilations, or `off`; by default one beside the"
             " kernels.",
+        ),
+    )
+    native: bool = field(
+        default=True,
+        metadata=_by(
+            "TILEWRIGHT_NATIVE",
+            _switch,
+            "0 has launches run in Python where the part in C has been built.",
         ),
     )
     cuda_home: Path | None = field(

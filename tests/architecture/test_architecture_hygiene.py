@@ -37,7 +37,7 @@ def _texts() -> list[Path]:
     folders = [ROOT / name for name in ("src", "tests", "benchmarks", "examples", "docs", ".ci")]
     deep = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     top = [path for path in ROOT.iterdir() if path.suffix in {".md", ".toml"}]
-    skipped = {".pyc", ".cubin", ".tileirbc", ".bin", ".png", ".svg"}
+    skipped = {".pyc", ".so", ".cubin", ".tileirbc", ".bin", ".png", ".svg"}
     written = (p for p in deep if p.suffix not in skipped and "__pycache__" not in p.parts)
     return sorted({*written, *top, ROOT / "Makefile"})
 

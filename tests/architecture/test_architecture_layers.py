@@ -30,6 +30,7 @@ LAYERS = (
         "diagnostics",
         "files",
         "settings",
+        "native",
         "version",
     ),
     ("ir",),
@@ -50,9 +51,11 @@ RANK = {unit: rank for rank, row in enumerate(LAYERS) for unit in row}
 FOUNDATION = LAYERS[0]
 
 # What takes long to import or is not installed everywhere is loaded by name on first use: a kind of
-# device, our kernels, the compiler and the program makers, the CUDA bindings, what draws plots,
-# torch to compare with, cuTile, language models. A program that is checked names modules of ours.
+# device, the part in C, our kernels, the compiler and the program makers, the CUDA bindings, what
+# draws plots, torch to compare with, cuTile, language models. A program that is checked names
+# modules of ours.
 LOADERS_BY_NAME = {
+    f"{PACKAGE}.native",
     f"{PACKAGE}.runtime.loading",
     f"{PACKAGE}.jit.loader",
     f"{PACKAGE}.backends.cuda.driver",

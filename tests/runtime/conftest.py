@@ -85,6 +85,7 @@ def _forget_devices(monkeypatch):
     monkeypatch.setattr(device_module, "_default", [])
     ranges = foreign._Ranges()  # addresses come back, also those on paper
     monkeypatch.setattr(passed, "WRAPPERS", {})
+    monkeypatch.setattr(passed, "LAYOUTS", {})
     monkeypatch.setattr(torch_tensors, "_devices", {})
     for module in (foreign, foreign, passed):
         monkeypatch.setattr(module, "RANGES", ranges)

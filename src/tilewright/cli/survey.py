@@ -23,6 +23,7 @@ from tilewright.backends.cuda.toolkits import Inspection, Toolkit, inspect_toolk
 from tilewright.cli.options import TARGETS
 from tilewright.cli.tour_kernels import add
 from tilewright.errors import TilewrightError
+from tilewright.native import WHY_NOT
 from tilewright.runtime.devices.backend import load_backend
 from tilewright.settings import Settings
 
@@ -69,6 +70,7 @@ def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
     gpus = list_gpus()
     has_gpu = why_no_gpu is None or bool(gpus)
     yield Finding("Python", PartState.GOOD, f"{platform.python_version()}, {sys.executable}")
+    yield _launches()
     yield from (_package(name, _INSTALL, is_needed=True) for name in _PACKAGES)
     yield from (_package(name, _INSTALL_CUDA, is_needed=has_gpu) for name in _DRIVER_PACKAGES)
     # A toolkit may come from elsewhere, so its findings decide whether a package is missing.
@@ -80,6 +82,13 @@ def survey(environment: Mapping[str, str]) -> Iterator[Finding]:
     yield _works("cpu")
     if why_no_gpu is None and all(finding.state is not PartState.WRONG for finding in found):
         yield _works("cuda:0")
+
+
+def _launches() -> Finding:
+    """The code that launches run."""
+    if not WHY_NOT:
+        return Finding("launches", PartState.GOOD, "in C")
+    return Finding("launches", PartState.ABSENT, f"in Python, since {WHY_NOT}")
 
 
 def _package(name: str, fix: str, *, is_needed: bool) -> Finding:

@@ -9,17 +9,18 @@ from runtime_doubles import RecordingDriver, reads, updates
 from tilewright.dtypes import f32
 from tilewright.runtime.devices.function import Filled
 from tilewright.runtime.ops.launch import LaunchOp
+from tilewright.runtime.ops.work import SharedWork
 from tilewright.runtime.order.borrow import Role, uses_of
 
 
-class Planned:
+class Planned(SharedWork):
     """A launch for any two tensors: their addresses are filled in."""
 
-    label, caller, foreign, written, check = "mix", None, (), (), None
-    is_compiled, programs, parts = True, (), ()
+    programs, parts = (), ()
 
     def __init__(self, device, function, tensors):
-        self.device = device
+        self.label, self.device, self.foreign, self.written = "mix", device, (), ()
+        self.caller = self.check = None
         self.roles = (Role(tw.Mode.UPDATE, "z"), Role(tw.Mode.READ, "x"))
         self._function = function
         self.launch = self._prepare(function, tensors)
@@ -29,9 +30,6 @@ class Planned:
 
     def work_on(self, tensors):
         return FunctionWork(self._function, tensors)
-
-    def let_go(self):
-        pass
 
 
 class Bound(Planned):
@@ -73,4 +71,4 @@ class Bench:
 
 def build(work, tensors):
     """An operation for work that several share."""
-    return LaunchOp().build(work, tensors, uses_of(tensors, work.roles), None, depth=1)
+    return LaunchOp().build(work, tensors, uses_of(tensors, work.roles), None, (), 1)

@@ -21,6 +21,7 @@ from tilewright.jit.plans.call_reader import FIRST_HIT, FirstHit
 from tilewright.jit.plans.config_override import CONFIG_OVERRIDE
 from tilewright.jit.plans.plan import BoundLaunch, PlanLaunch
 from tilewright.jit.plans.tables import BoundedTable
+from tilewright.native import in_c, know_objects, slots_in_c
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.layout import Place
@@ -67,7 +68,7 @@ _SELECT = """def select(known, arrays):
 """
 
 
-def _make_select(places: list[int | _Part], writes: list[bool]) -> _Select:
+def _make_select(places: tuple[int | _Part, ...], writes: tuple[bool, ...]) -> _Select:
     """Generate the map from the tensors of a call and its new outputs to those of a launch."""
     names: dict[str, Any] = {"_use": make_use}
     tensors, uses, arrays, assignments = [], [], [], []
@@ -128,15 +129,16 @@ def _includes(place: int | _Part, other: int | _Part) -> bool:
 class _StepList:
     """The launches of an entry, and the map from the tensors of a call to theirs."""
 
-    __slots__ = ("_steps", "_written", "held", "select", "work")
+    __slots__ = ("_steps", "_written", "held", "places", "select", "work", "writes")
 
     def __init__(self, steps: tuple[_Step, ...], held: int) -> None:
         self._steps = steps
         # The number of tensors that a sequence holds before it is submitted: of its first step.
         self.held = sum(len(step.places) for step in steps[:held])
-        places = [place for step in steps for place in step.places]
+        self.places = places = tuple([place for step in steps for place in step.places])
         roles = [role for step in steps for role in step.work.roles]
-        self.select = _make_select(places, [role.mode.writes for role in roles])
+        self.writes = tuple([role.mode.writes for role in roles])
+        self.select = _make_select(places, self.writes)
         pairs = itertools.combinations(enumerate(places), 2)
         self._written = [(a, b) for (a, first), (b, later) in pairs if _includes(first, later)]
         self.work = self._joined([step.work for step in steps])
@@ -157,6 +159,7 @@ class _StepList:
         return SequenceWork(tuple(works), self._written)
 
 
+@slots_in_c
 class Entry:
     """All launches of a call, valid for tensors with equal specs and aliasing.
 
@@ -164,43 +167,62 @@ class Entry:
     specs have equal aliasing.
     """
 
-    __slots__ = ("_bound", "_give", "_made", "_pattern", "_steps", "captures")
+    __slots__ = (
+        "_give", "_pattern", "_present", "_steps", "bound", "captures", "given", "held", "made",
+        "places", "present", "writes",
+    )  # fmt: skip
 
     captures: tuple[Captures, ...]  # of kernels whose captures are not constant
+    given: int | tuple[int, ...]  # numbers of the results among the tensors and new outputs
+    present: tuple[int, ...]  # numbers of all but omitted optional tensors
+    places: tuple[int | _Part, ...]  # the tensors of all launches
+    writes: tuple[bool, ...]  # whether each is written
+    held: int  # the number of them that the operation holds before it is submitted
 
     def __init__(
         self,
         steps: tuple[_Step, ...],
         made: tuple[TensorTemplate, ...],
-        give: Pick,
+        given: int | tuple[int, ...],
         pattern: _Pattern,
     ) -> None:
         self.captures = tuple(step.captures for step in steps if step.captures is not None)
         self._steps = _StepList(steps, pattern.held)
-        self._made = made
-        self._give = give
+        self.places, self.writes = self._steps.places, self._steps.writes
+        self.held = self._steps.held
+        self.made = made
+        self.given, self._give = given, _picking(given)
         self._pattern = pattern
-        self._bound: BoundedTable[LaunchWork | FirstHit] = BoundedTable(_BOUND)
+        self.present, self._present = pattern.present, _picking(pattern.present)
+        self.bound: BoundedTable[LaunchWork | FirstHit] = BoundedTable(_BOUND)
 
     @property
     def is_current(self) -> bool:
         """Whether the captures of all kernels are unchanged."""
         return all(captures.are_current() for captures in self.captures)
 
+    @in_c("Entry.build")
     def build(
         self, tensors: Tensors, arrays: tuple[Any, ...], depth: int = 3
     ) -> DeviceOp[Any] | None:
         """Build the operation; None for tensors with another aliasing."""
         known: tuple[Any, ...] = tensors
-        if self._made:
+        if self.made:
             stream = _torch_stream(tensors, arrays) if arrays else None
             outputs = tuple(
-                map(tensor_of, self._made, itertools.repeat(None), itertools.repeat(stream))
+                map(tensor_of, self.made, itertools.repeat(None), itertools.repeat(stream))
             )
             known = (*tensors, *outputs)
-            arrays = (*arrays, *(None,) * len(self._made)) if arrays else arrays
-        key = tuple(map(_SERIAL, self._pattern.present(known)))
-        work: Any = self._bound.get(key)
+        return self.build_known(tensors, known, arrays, depth + 1)
+
+    def build_known(
+        self, tensors: Tensors, known: tuple[Any, ...], arrays: tuple[Any, ...], depth: int
+    ) -> DeviceOp[Any] | None:
+        """The same with `known`, which has new outputs behind the tensors of the call."""
+        if arrays:
+            arrays = (*arrays, *(None,) * len(self.made))
+        key = tuple(map(_SERIAL, self._present(known)))
+        work: Any = self.bound.get(key)
         if work is None or work is FIRST_HIT:
             work = self._work(key, tensors, known)
             if work is None:
@@ -223,18 +245,18 @@ class Entry:
         self, key: tuple[int, ...], tensors: Tensors, known: tuple[Any, ...]
     ) -> LaunchWork | None:
         """The launches for addresses that are not bound yet; None for another aliasing."""
-        found = self._bound.find(key)
+        found = self.bound.find(key)
         if found is not None and not isinstance(found, FirstHit):
             return found
         if aliases(tensors) != self._pattern.aliases:
             return None
         if found is None:
-            self._bound.put(key, FIRST_HIT)
+            self.bound.put(key, FIRST_HIT)
             return self._steps.work
         work = self._steps.bind(known)
         if work is None:
             return self._steps.work
-        self._bound.put(key, work)
+        self.bound.put(key, work)
         return work
 
 
@@ -281,12 +303,12 @@ class _Pattern(NamedTuple):
     """The properties of an entry's calls beside the specs."""
 
     aliases: tuple[int, ...]
-    present: Pick  # all tensors of a call and its new outputs, without omitted optional ones
+    present: tuple[int, ...]  # all tensors of a call and its new outputs, by their numbers
     held: int  # launches whose tensors the operation borrows when it is built
 
 
 def _pattern_of(known: list[Any], alike: tuple[int, ...], held: int) -> _Pattern:
-    return _Pattern(alike, _picking([n for n, one in enumerate(known) if one is not None]), held)
+    return _Pattern(alike, tuple(n for n, one in enumerate(known) if one is not None), held)
 
 
 def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...]) -> Entry | None:
@@ -295,12 +317,12 @@ def find_entry(operation: DeviceOp[Any], tensors: Tensors, alike: tuple[int, ...
     launch = _find_launch(operation)
     if launch is None or not isinstance(operation, LaunchOp):
         return None
-    give = _find_result(operation.result, known)
-    places = None if give is None else _find_all(operation.tensors, known)
-    if give is None or places is None:
+    given = _find_result(operation.result, known)
+    places = None if given is None else _find_all(operation.tensors, known)
+    if given is None or places is None:
         return None
     made = _templates(known[len(tensors) :])
-    return Entry((_Step(launch, places),), made, give, _pattern_of(known, alike, 1))
+    return Entry((_Step(launch, places),), made, given, _pattern_of(known, alike, 1))
 
 
 def observe(
@@ -317,11 +339,11 @@ def observe(
     if not isinstance(last.function, Given) or any(step.how is not How.THEN for step in steps):
         return
     known: list[Any] = list(tensors)
-    give = _find_result(last.function.result, known)
-    if give is None or not steps:
+    given = _find_result(last.function.result, known)
+    if given is None or not steps:
         return
     held = len(tuple(source.parts())) if isinstance(source, Zip) else 1
-    seen = _Observed(known, alike, held, give, keep)
+    seen = _Observed(known, alike, held, given, keep)
     if seen.add(source):
         todo[:] = [Step(How.THEN, seen.around(step.function)) for step in steps]
         todo += [Step(How.INSPECT, seen.finish), last]
@@ -335,13 +357,13 @@ class _Observed:
         known: list[Any],
         alike: tuple[int, ...],
         held: int,
-        give: Pick,
+        given: int | tuple[int, ...],
         keep: Callable[[Entry], None],
     ) -> None:
         self._known = known  # tensors of the call, results and intermediate tensors
         self._aliases = alike
         self._held = held
-        self._give = give
+        self._given = given
         self._keep = keep
         self._steps: list[_Step] = []
         self._is_spoilt = False
@@ -378,7 +400,7 @@ class _Observed:
         if not self._is_spoilt:
             pattern = _pattern_of(self._known, self._aliases, self._held)
             made = _templates(self._known[len(self._aliases) :])
-            self._keep(Entry(tuple(self._steps), made, self._give, pattern))
+            self._keep(Entry(tuple(self._steps), made, self._given, pattern))
 
 
 def _templates(made: list[Any]) -> tuple[TensorTemplate, ...]:
@@ -395,8 +417,8 @@ def _find_launch(operation: DeviceOp[Any]) -> _Reused | None:
     return None if work.plan.facts.may_fail or work.plan.is_wary else work
 
 
-def _find_result(result: Any, known: list[Any]) -> Pick | None:
-    """The map from known tensors to the result of a call; new outputs are appended to them."""
+def _find_result(result: Any, known: list[Any]) -> int | tuple[int, ...] | None:
+    """The numbers of a call's results among the known tensors; new outputs are appended to them."""
     results = result if isinstance(result, tuple) else (result,)
     places = []
     for one in results:
@@ -406,7 +428,7 @@ def _find_result(result: Any, known: list[Any]) -> Pick | None:
                 return None  # a new view of a known tensor cannot be recreated
             known.append(one)
         places.append(next(n for n, tensor in enumerate(known) if tensor is one))
-    return _picking(places) if isinstance(result, tuple) else itemgetter(places[0])
+    return tuple(places) if isinstance(result, tuple) else places[0]
 
 
 def _find_all(launched: tuple[Any, ...], known: list[Any]) -> list[int | _Part] | None:
@@ -453,8 +475,13 @@ def _is_part(launched: Any, tensor: Any) -> bool:
     return outer.low <= inner.low and inner.high <= outer.high and outer.covers(inner)
 
 
-def _picking(places: list[Any]) -> Pick:
-    """Select several items, always as a tuple."""
+def _picking(places: int | tuple[int, ...]) -> Pick:
+    """Select one item, or several, always as a tuple."""
+    if isinstance(places, int):
+        return itemgetter(places)
     if len(places) > 1:
         return itemgetter(*places)
     return lambda known: tuple([known[place] for place in places])
+
+
+know_objects({"FIRST_HIT": FIRST_HIT})

@@ -205,4 +205,4 @@ def _built(work: PlanLaunch | BoundLaunch, call: Call) -> LaunchOp[Any]:
     """Build the operation of a launch."""
     tensors, _, result, _, arrays = call
     uses = uses_of(tensors, work.roles)
-    return LaunchOp().build(work, tensors, uses, result, arrays, depth=4)
+    return LaunchOp().build(work, tensors, uses, result, arrays, 4)

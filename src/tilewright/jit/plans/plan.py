@@ -9,7 +9,6 @@ parameters are packed; it refers to no tensor.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType
@@ -31,10 +30,9 @@ from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.function import Filled, KernelFunction, ReadyCall
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.memory.tensor import Tensor
-from tilewright.runtime.ops.work import OneNode
+from tilewright.runtime.ops.work import OneNode, SharedWork
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Role
-from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
@@ -177,30 +175,21 @@ def _depending(facts: LaunchFacts) -> tuple[LaunchCheck, ...]:
     )
 
 
-class _PlanWork(OneNode):
+class _PlanWork(SharedWork, OneNode):
     """The part of a launch that its plan decides."""
 
-    __slots__ = ("caller", "check", "device", "foreign", "label", "plan", "roles", "written")
-
-    is_compiled = True
+    __slots__ = ("plan",)
 
     def __init__(self, plan: Plan) -> None:
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.caller: CodeType | None = None
-        self.check: Check | None = None
+        self.caller = self.check = None
         self.foreign, self.written = plan.foreign, plan.written
         self.plan = plan
-
-    def compile(self) -> None:
-        """Do nothing: a plan has a loaded program."""
 
     @property
     def programs(self) -> tuple[Future[Any], ...]:
         """The program of the launch."""
         return (self.plan.program,)
-
-    def let_go(self) -> None:
-        """Do nothing: no state belongs to a single operation."""
 
 
 class PlanLaunch(_PlanWork):
@@ -208,7 +197,6 @@ class PlanLaunch(_PlanWork):
 
     __slots__ = ("_calls", "_is_first", "_reader", "is_plain", "is_whole", "launch", "numbers")
 
-    check: Check | None
     launch: ReadyCall
 
     def __init__(

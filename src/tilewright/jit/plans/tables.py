@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from tilewright.native import slots_in_c
+
 __all__ = ["BoundedTable"]
 
 Kept = TypeVar("Kept")
 
 
+@slots_in_c
 class BoundedTable(Generic[Kept]):
     """A table of two generations: a full young generation replaces the old one, which is dropped.
 

@@ -21,6 +21,7 @@ from typing import Any, Generic, Self, TypeVar
 from weakref import ref
 
 from tilewright.errors import LaunchError
+from tilewright.native import slots_in_c
 
 __all__ = [
     "INTERCEPTED",
@@ -54,6 +55,7 @@ class ContextValue(Generic[T]):
         return self.exit is None or self.has_ended or self.exit() is not None
 
 
+@slots_in_c
 class ContextFlag(Generic[T]):
     """A variable of the context, None if it is not set: `if some.values and some.get(): …`."""
 

@@ -22,6 +22,7 @@ from weakref import ref
 
 from tilewright.errors import DriverError, LaunchError
 from tilewright.given import shown
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.backend import Backend, load_backend
 from tilewright.runtime.devices.context import ContextFlag, Setting
 from tilewright.runtime.devices.process import ForkedLock, in_children
@@ -58,6 +59,7 @@ LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 _log = logging.getLogger("tilewright")
 
 
+@slots_in_c
 class Device:
     """A device by name: `cpu`, `cpu:1`, `cuda`, `cuda:0`. The same name gives the same object."""
 

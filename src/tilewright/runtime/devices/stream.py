@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import LaunchError
 from tilewright.given import int_or, shown
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.backend import Hold, Queue, Stamp
 from tilewright.runtime.devices.context import Setting
 from tilewright.runtime.memory.free_list import FreeList
@@ -48,6 +49,7 @@ _REMEMBERED_FAILURES = 64
 _MOST_STREAMS = 1024  # of one policy
 
 
+@slots_in_c
 class Stream(OnlyOne):
     """A queue of operations on one device; plain calls use the current one."""
 

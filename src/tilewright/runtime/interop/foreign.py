@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from tilewright.errors import BorrowError, LaunchError
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.process import in_children
 from tilewright.runtime.devices.stream import Stream
@@ -355,6 +356,7 @@ class ArrayPlace(NamedTuple):
     allocation: Allocation
 
 
+@slots_in_c
 class ForeignStorage(Storage):
     """Bytes of another library. Its tensors count their offsets from address 0."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import ref
 
 from tilewright.errors import InternalError, LaunchError
+from tilewright.native import in_c, know_objects, slots_in_c
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import find_place
@@ -32,16 +33,19 @@ from tilewright.runtime.ops.work import LaunchWork
 from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.timeline import Timeline
 
-__all__ = ["WRAPPERS", "PassedStorage", "find_wrapper", "wrapped"]
+__all__ = ["LAYOUTS", "WRAPPERS", "PassedStorage", "find_wrapper", "wrapped"]
 
 _MANY = 16384  # wrappers; a full table is cleared
 _TORCH = TorchLibrary(None)
 # Keyed by address, dtype, shape and strides, as torch has them, and whether the tensor is on a GPU,
 # whose addresses may equal the host's.
 WRAPPERS: dict[tuple[Any, ...], Tensor] = {}
+# The same wrappers, keyed by the layout that DLPack gives. C alone reads and fills this table.
+LAYOUTS: dict[bytes, Tensor] = {}
 _kinds: set[type] = set()  # types of tensors that have wrappers
 
 
+@slots_in_c
 class PassedStorage(ForeignStorage):
     """The memory at a place, for every tensor that is passed there."""
 
@@ -131,6 +135,7 @@ class PassedStorage(ForeignStorage):
                 TORCH.raise_versions((arrays[number],))
 
 
+@in_c("wrapped")
 def wrapped(array: Any) -> Tensor | None:
     """The wrapper of a tensor, for a launch; None if its type is not one of torch's own."""
     kind = array.__class__
@@ -146,6 +151,7 @@ def wrapped(array: Any) -> Tensor | None:
     return _make(array, key) if found is None or array.is_neg() else found
 
 
+@in_c("find_wrapper")
 def find_wrapper(array: Any) -> Tensor | None:
     """The wrapper of a tensor; None also for a refused tensor, which is refused by the cold path.
 
@@ -181,6 +187,7 @@ def _forget_all() -> None:
     """Drop all wrappers. Their ranges are dropped after the last use."""
     forgotten = list(WRAPPERS.values())
     WRAPPERS.clear()
+    LAYOUTS.clear()
     for device in {wrapper.device for wrapper in forgotten}:
         groups = {one.storage.timeline for one in forgotten if one.device is device}
         critical(device, "passing an array", _remember_all, groups)
@@ -190,3 +197,6 @@ def _remember_all(groups: set[Timeline]) -> None:
     for group in groups:
         if isinstance(group, Group):
             RANGES.remember(group)
+
+
+know_objects({"TORCH": TORCH, "passed": globals()})

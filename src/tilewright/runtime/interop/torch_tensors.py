@@ -33,6 +33,7 @@ from tilewright.dtypes import (
     u32,
     u64,
 )
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.device import LEGACY_STREAM, Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.interop.array import ForeignArray, Form, Reader, find_form, refuse
@@ -83,6 +84,7 @@ def find_torch() -> Any:
     return sys.modules.get("torch")
 
 
+@slots_in_c
 class _Torch:
     """Functions of torch that launches call: each is at first a lookup, which replaces itself."""
 

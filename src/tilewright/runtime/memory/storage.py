@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 from weakref import ref
 
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.backend import ALIGNMENT
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
@@ -33,6 +34,7 @@ __all__ = ["FROM_USERS", "Initialiser", "Maker", "Storage"]
 FROM_USERS = 5
 
 
+@slots_in_c
 class Storage:
     """Bytes on one device."""
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import DType, bool_, numpy_dtype
 from tilewright.errors import BorrowError, LaunchError, MovedError
+from tilewright.native import in_c, know_objects, slots_in_c
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.graphs.recording import refuse_move
@@ -42,7 +43,7 @@ from tilewright.runtime.order.critical import critical
 from tilewright.runtime.order.failure import Fence
 from tilewright.runtime.order.timeline import Use
 
-__all__ = ["Tensor", "make_use", "move", "new_tensor", "tensor_of"]
+__all__ = ["Tensor", "make_output", "make_use", "move", "new_tensor", "tensor_of"]
 
 _serials = itertools.count(1)
 _SERIALS = 1 << 16  # entries by address and spec; a full table is cleared
@@ -52,6 +53,7 @@ _NEAR = 4  # last uses of a timeline that are searched for a handle's
 _NO_PARTS: dict[Any, Any] = {}  # of a handle without views made by `part`
 
 
+@slots_in_c
 class Tensor(NotAnArray, Exporting, Cuttings):
     """A handle on device memory. Made by `tw.zeros`, `tw.from_numpy` and the like."""
 
@@ -384,6 +386,7 @@ class _MovedTensor(Tensor):
         return f"<tensor moved away at {object.__getattribute__(self, '_moved')}>"
 
 
+@in_c("make_use")
 def make_use(tensor: Tensor, writes: bool) -> Use:
     """The first use of a tensor by operations that write it, or read it.
 
@@ -416,6 +419,13 @@ def tensor_of(
     return Tensor(storage, dtype, layout, handle)
 
 
+def make_output(template: TensorTemplate, stream: Stream | None) -> Tensor:
+    """The same, called from C by the function that a user calls: there is one frame less."""
+    device, dtype, nbytes, label, layout, handle = template
+    storage = Storage(device, nbytes, None, label, FROM_USERS - 1, None, stream)
+    return Tensor(storage, dtype, layout, handle)
+
+
 def _serial_of(storage: Storage, spec: TensorSpec, begin: int) -> int:
     """The serial of an address and a spec; without bytes a new one in each call."""
     if storage.is_lazy:
@@ -430,3 +440,6 @@ def move(tensor: Tensor) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise LaunchError(f"tw.move takes a tensor, not {type(tensor).__name__}")
     return tensor.hand_over()
+
+
+know_objects({"make_output": make_output})

@@ -15,6 +15,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from tilewright.errors import BorrowError
+from tilewright.native import in_c, know_objects, slots_in_c
 from tilewright.runtime.devices.context import INTERCEPTED
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
@@ -47,6 +48,7 @@ _BUILT, _TAKEN, _CLOSED = State.BUILT, State.TAKEN, State.CLOSED
 _SUBMITTED, _COMPLETED, _RECORDED = State.SUBMITTED, State.COMPLETED, State.RECORDED
 
 
+@slots_in_c
 class LaunchOp(SingleOp[T]):
     """One piece of work on some tensors: `LaunchOp().build(…)`."""
 
@@ -64,6 +66,7 @@ class LaunchOp(SingleOp[T]):
     else:
         __init__ = object.__init__  # `build` sets all attributes, which saves a Python call
 
+    @in_c("LaunchOp.build")
     def build(
         self,
         work: LaunchWork,
@@ -176,6 +179,7 @@ class LaunchOp(SingleOp[T]):
                     self._borrow.release()
         return self
 
+    @in_c("LaunchOp.submit")
     def submit(self, stream: Stream | None = None) -> Self:
         """Hand the operation to a stream (by default the current one) without waiting."""
         device, work = self.device, self._work
@@ -201,6 +205,7 @@ class LaunchOp(SingleOp[T]):
             raise
         return self
 
+    @in_c("LaunchOp.put_once")
     def put_once(  # noqa: C901, PLR0912, PLR0915 (calls are slow)
         self, stream: Stream, theirs: Stream | None = None
     ) -> None:
@@ -466,6 +471,7 @@ class LaunchOp(SingleOp[T]):
         used = [(tensor.storage, tensor.region) for tensor in self._borrow.tensors]
         refuse_recorded(used, self.name)
 
+    @in_c("LaunchOp.__del__")
     def __del__(self) -> None:
         # No lock: the collector may run this at any point.
         try:
@@ -500,3 +506,11 @@ def make_operation(
     once = OnceWork(label, device, accesses, work, failure)
     tensors = tuple([access.tensor for access in accesses])
     return LaunchOp().build(once, tensors, uses_of(tensors, once.roles), result)
+
+
+know_objects(
+    {
+        "BUILT": _BUILT, "TAKEN": _TAKEN, "CLOSED": _CLOSED, "SUBMITTED": _SUBMITTED,
+        "INTERCEPTED": INTERCEPTED, "user_frame_above": user_frame_above,
+    }
+)  # fmt: skip

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from types import CodeType
 from typing import Any, NamedTuple
 
 from tilewright.runtime.devices.stream import Stream
-from tilewright.runtime.ops.work import NodeWork
+from tilewright.runtime.ops.work import NodeWork, SharedWork
 from tilewright.runtime.order.access import Handle, Mode
 from tilewright.runtime.order.borrow import Role
-from tilewright.runtime.order.failure import Check
 
 __all__ = ["SequencePart", "SequenceWork"]
 
@@ -29,13 +27,10 @@ class SequencePart(NamedTuple):
     end: int
 
 
-class SequenceWork:
+class SequenceWork(SharedWork):
     """Several launches; no two operations differ in it but in their tensors."""
 
-    __slots__ = ("caller", "device", "foreign", "label", "parts", "roles", "written")
-
-    is_compiled = True
-    check: Check | None = None
+    __slots__ = ("parts",)
 
     def __init__(self, works: tuple[NodeWork, ...], again: Iterable[tuple[int, int]]) -> None:
         """Make the work of some launches.
@@ -49,7 +44,7 @@ class SequenceWork:
             parts.append(SequencePart(work, first, first + len(work.roles)))
         self.parts = tuple(parts)
         self.label, self.device = works[0].label, works[0].device
-        self.caller: CodeType | None = None
+        self.caller = self.check = None
         self.foreign = tuple([part.first + n for part in parts for n in part.work.foreign])
         self.written = tuple([part.first + n for part in parts for n in part.work.written])
         roles = [role for work in works for role in work.roles]
@@ -70,16 +65,10 @@ class SequenceWork:
         for work, first, end in self.parts:
             yield work, tensors[first:end]
 
-    def compile(self) -> None:
-        """Do nothing: the launches are compiled already."""
-
     @property
     def programs(self) -> tuple[Future[Any], ...]:
         """The programs that its launches run."""
         return tuple([program for part in self.parts for program in part.work.programs])
-
-    def let_go(self) -> None:
-        """Do nothing: no state belongs to a single operation."""
 
 
 def _after_write(role: Role) -> Role:

@@ -7,13 +7,14 @@ from concurrent.futures import Future
 from types import CodeType
 from typing import Any, Protocol
 
+from tilewright.native import slots_in_c
 from tilewright.runtime.devices.device import Device
 from tilewright.runtime.devices.stream import Stream
 from tilewright.runtime.order.access import Access, Handle
 from tilewright.runtime.order.borrow import Role
 from tilewright.runtime.order.failure import Check
 
-__all__ = ["DeviceWork", "LaunchWork", "NodeWork", "OnceWork", "OneNode"]
+__all__ = ["DeviceWork", "LaunchWork", "NodeWork", "OnceWork", "OneNode", "SharedWork"]
 
 
 class DeviceWork(Protocol):
@@ -81,6 +82,28 @@ class OneNode:
     ) -> tuple[tuple[NodeWork, tuple[Handle, ...]]]:
         """The work itself, on all tensors."""
         return ((self, tensors),)
+
+
+@slots_in_c
+class SharedWork:
+    """A base of compiled works that several operations share."""
+
+    __slots__ = ("caller", "check", "device", "foreign", "label", "roles", "written")
+
+    label: str
+    device: Device
+    roles: tuple[Role, ...]
+    caller: CodeType | None
+    foreign: tuple[int, ...]
+    written: tuple[int, ...]
+    check: Check | None
+    is_compiled = True
+
+    def compile(self) -> None:
+        """Do nothing: all programs are loaded."""
+
+    def let_go(self) -> None:
+        """Do nothing: no state belongs to a single operation."""
 
 
 class OnceWork(OneNode):

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from tilewright.errors import BorrowError
+from tilewright.native import slots_in_c
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.ops.call_site import CallSite
 from tilewright.runtime.order.access import Handle, Mode
@@ -67,6 +68,7 @@ class BorrowedWork(NamedTuple):
     roles: tuple[Role, ...]
 
 
+@slots_in_c
 class Borrow:
     """The tensors of a built operation, each with its use. The device's lock is held.
 

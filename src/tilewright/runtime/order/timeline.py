@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilewright.native import slots_in_c
 from tilewright.runtime.memory.regions import Region
 from tilewright.runtime.order.failure import Fence, Outcome
 
@@ -32,6 +33,7 @@ _SELDOM = 16  # uses after which the progress of other streams is queried
 _NOWHERE: Any = None  # stream of a use that no timeline lists
 
 
+@slots_in_c
 class Use(Fence):
     """A handle, or several of one region, reading or writing it, at the last submission."""
 
@@ -85,6 +87,7 @@ class Borrows:
         return len(self.readers) + len(self.writers)
 
 
+@slots_in_c
 class Timeline:
     """The uses of some bytes, and the borrows of built operations."""
 
