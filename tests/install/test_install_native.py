@@ -69,7 +69,7 @@ def _source_folder():
 
 
 def test_methods_in_c_are_documented_as_their_definitions():
-    from tilewright.runtime import LaunchOp
+    from tilewright.runtime.ops.launch import LaunchOp
 
     assert LaunchOp.submit.__doc__.startswith("Hand the operation to a stream")
     with pytest.raises(TypeError):

@@ -6,8 +6,8 @@ import sys
 import pytest
 from launch_bench import Bench, Bound
 
+import tilewright as tw
 from tilewright import native
-from tilewright import runtime as tw
 from tilewright.errors import BorrowError, LaunchError
 from tilewright.runtime.ops.lifecycle import State
 
@@ -88,7 +88,9 @@ def test_launches_leave_nothing_behind(change, count):
 
 
 def test_launches_on_torch_tensors_leave_nothing_behind(driver, monkeypatch):
-    doubles = pytest.importorskip("torch_doubles", reason="needs torch")
+    pytest.importorskip("torch", reason="needs torch")
+    import torch_doubles as doubles
+
     lib, _ = doubles.set_up(driver, monkeypatch), doubles.Allocator(monkeypatch)
     tensors = lib.bound()
 
