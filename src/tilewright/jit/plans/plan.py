@@ -33,6 +33,7 @@ from tilewright.runtime.memory.tensor import Tensor
 from tilewright.runtime.ops.work import OneNode, SharedWork
 from tilewright.runtime.order.access import Handle
 from tilewright.runtime.order.borrow import Role
+from tilewright.runtime.order.failure import Check
 
 if TYPE_CHECKING:
     from tilewright.check.launch import LaunchCheck
@@ -181,8 +182,8 @@ class _PlanWork(SharedWork, OneNode):
     __slots__ = ("plan",)
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self.label, self.device, self.roles = plan.label, plan.device, plan.roles
-        self.caller = self.check = None
         self.foreign, self.written = plan.foreign, plan.written
         self.plan = plan
 
@@ -197,6 +198,7 @@ class PlanLaunch(_PlanWork):
 
     __slots__ = ("_calls", "_is_first", "_reader", "is_plain", "is_whole", "launch", "numbers")
 
+    check: Check | None
     launch: ReadyCall
 
     def __init__(

@@ -38,13 +38,13 @@ class SequenceWork(SharedWork):
         `again` has pairs of tensors, by their numbers, of which the second is the first one, or a
         part of it, in a later launch.
         """
+        super().__init__()
         parts: list[SequencePart] = []
         for work in works:
             first = parts[-1].end if parts else 0
             parts.append(SequencePart(work, first, first + len(work.roles)))
         self.parts = tuple(parts)
         self.label, self.device = works[0].label, works[0].device
-        self.caller = self.check = None
         self.foreign = tuple([part.first + n for part in parts for n in part.work.foreign])
         self.written = tuple([part.first + n for part in parts for n in part.work.written])
         roles = [role for work in works for role in work.roles]

@@ -99,6 +99,10 @@ class SharedWork:
     check: Check | None
     is_compiled = True
 
+    def __init__(self) -> None:
+        self.caller = None
+        self.check = None
+
     def compile(self) -> None:
         """Do nothing: all programs are loaded."""
 
