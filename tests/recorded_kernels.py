@@ -20,6 +20,7 @@ from tilewright.bytecode.decode import decode
 from tilewright.bytecode.encode import encode
 from tilewright.frontend.source.capture import SourceFunction
 from tilewright.ir.function import Module
+from tilewright.ir.ops.internal import BlockInspection
 from tilewright.ir.types import TileType
 from tilewright.ir.versions import required_version
 from tilewright.jit.compile import compiler
@@ -68,7 +69,7 @@ def _place(source: SourceFunction) -> str:
 
 
 def _keep(folder: Path, module: Module) -> None:
-    if _largest_tile(module) > _MOST_ELEMENTS:
+    if _largest_tile(module) > _MOST_ELEMENTS or _is_inspected(module):
         return
     data = encode(module, required_version(module), locations=False).data
     if len(data) > _MOST_BYTES:
@@ -80,6 +81,12 @@ def _keep(folder: Path, module: Module) -> None:
         scratch = file.with_suffix(f".{id(data)}")
         scratch.write_bytes(data)
         scratch.replace(file)
+
+
+def _is_inspected(module: Module) -> bool:
+    """Whether a kernel stops in a debugger, which no GPU does."""
+    ops = (op for function in module.functions for op in function.walk())
+    return any(isinstance(op, BlockInspection) for op in ops)
 
 
 def _largest_tile(module: Module) -> int:

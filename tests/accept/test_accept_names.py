@@ -245,3 +245,24 @@ def test_an_output_says_its_extent_and_its_tile():
     np.testing.assert_array_equal(launched(scale, X), X * 2)
     np.testing.assert_array_equal(launched(fixed, X), X * 2)
     np.testing.assert_array_equal(launched(whole, X, tile=(None,)), X * 2)
+
+
+PAIRS: tuple = (1, 2)
+for _ in range(8):
+    PAIRS = (PAIRS, PAIRS)
+
+
+@neighbour_of(
+    "types/tuple_of_shared_tuples", "syntax/print_in_a_wide_format",
+    "syntax/print_of_text_without_an_encoding",
+)  # fmt: skip
+def test_tuples_of_tuples_and_text_of_any_language():
+    @tw.kernel
+    def nested(z: Mut[f32, B], x: Ref[f32, N]) -> None:
+        p = (N, B)
+        for _ in tw.static_range(8):
+            p = (p, p)
+        print(f"a whole pair: \U0001f600 {N:999d}")  # noqa: T201
+        z.store(x.load_like(z) + len(p) + len(PAIRS))
+
+    np.testing.assert_array_equal(launched(nested, X), X + 4)

@@ -12,7 +12,7 @@ unused. Free-threaded builds of Python run the Python code.
 from __future__ import annotations
 
 import importlib
-import sysconfig
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ def _load() -> tuple[Any, str]:
     """The extension, and the reason why there is none."""
     if not current_settings().native:
         return None, "TILEWRIGHT_NATIVE=0 is set"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "t" in getattr(sys, "abiflags", ""):
         return None, "this Python is free-threaded"
     try:
         found = importlib.import_module("tilewright.native._native")

@@ -8,7 +8,8 @@ when a wait is interrupted, as by Ctrl-C. No code here takes a device's lock.
 A thread that waits runs the tasks in front itself, if no other thread does: two changes of threads
 take longer than a short kernel, and on a busy machine longer than most. A caller that is about to
 wait says so (`is_awaited`), and no worker is woken for the work that it puts. Tasks that may run
-any code, and completions that others wait for, are left to the workers.
+any code, completions that others wait for, and all tasks of a main thread with signal handlers of
+its own are left to the workers.
 
 Where a signal may raise, the order of steps matters: a second request for a thread is harmless, and
 a missed request is repeated when the next task arrives or a wait begins. A kernel that was
@@ -18,6 +19,7 @@ interrupted in the thread that waits has failed, and a repeatable task is repeat
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -38,6 +40,21 @@ __all__ = ["CpuHold", "CpuQueue", "CpuStamp"]
 
 # Length of a queue at which submissions to it block.
 MOST_TASKS = 4096
+# Signals that programs handle; a system may lack some of them.
+_HANDLED = [
+    getattr(signal, name)
+    for name in (
+        "SIGINT",
+        "SIGTERM",
+        "SIGHUP",
+        "SIGALRM",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGUSR1",
+        "SIGUSR2",
+    )
+    if hasattr(signal, name)
+]
 # On Windows signal handlers run only between waits.
 _PATIENCE = 0.1 if os.name == "nt" else -1.0
 
@@ -335,8 +352,9 @@ class CpuQueue(Tasks):
     def wait(self, count: int) -> None:
         """Block until operation `count` has completed; an interrupt stops the running kernel."""
         self.is_awaited = False
-        if self._known < count:
+        if self._known < count and not _may_be_left():
             self._run_here(count)
+        self._see_to_rest()
         while self._known < count:
             self._wait(count)
         self._see_to_rest()
@@ -428,6 +446,18 @@ class CpuQueue(Tasks):
             self._put(_QueuedStep(partial(pool.give_back, allocation), repeatable=True))
         else:
             pool.give_back(allocation)
+
+
+def _may_be_left() -> bool:
+    """Whether a signal handler of the program may raise in this thread and end its wait.
+
+    The wait alone ends then, and no kernel does. Ctrl-C ends both, so Python's own handler counts
+    for none.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = (signal.getsignal(number) for number in _HANDLED)
+    return any(callable(one) and one is not signal.default_int_handler for one in handlers)
 
 
 def _nothing() -> None:
