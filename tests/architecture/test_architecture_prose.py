@@ -18,9 +18,10 @@ PERSONS = re.compile(
 )
 PAGES = (
     *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "benchmarks" / "README.md",
 )
+CODE = ("src", "examples", "benchmarks", "docs", "tests/runtime")
 BEGINS = re.compile(r"\s*(?:#+|[-*]|\d+\.|\|)\s")
 CLAUSE = re.compile(r"(?:^|[.;:!?]\s+|\n\n)([Ww]hat|Whatever)\s(?!\w+\?)[^?\n]*")
 # A file of code without any of their words, also over two lines or parts of a text, is not parsed.
@@ -86,9 +87,5 @@ def vague(path: Path) -> Iterator[str]:
 
 
 def test_sentences_are_about_things():
-    found = [
-        line
-        for path in (*python_files("src", "examples", "benchmarks", "tests/runtime"), *PAGES)
-        for line in vague(path)
-    ]
+    found = [line for path in (*python_files(*CODE), *PAGES) for line in vague(path)]
     report("sentences about an indefinite person, or that begin with a clause", sorted(set(found)))

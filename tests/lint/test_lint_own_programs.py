@@ -21,7 +21,7 @@ def test_programs_have_no_finding(folder):
 
 
 def test_pages_have_no_finding():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     blocks = [(page, code) for page in pages for code in BLOCK.findall(page.read_text("utf-8"))]
     assert len(blocks) > 20
     for page, code in blocks:
