@@ -53,7 +53,7 @@ demo: $(VENV)/.demo ## The tour: kernels that run, mistakes that are refused
 
 test: $(VENV)/.test ## All that must pass before a change goes in
 	@$(AT_ONCE) mypy pyright lint $(BOUNDS)/.installed
-	@$(MAKE) --no-print-directory assembly pytest-python bounds
+	@$(MAKE) --no-print-directory assembly bounds
 
 lint: $(VENV)/.dev ## Style: ruff check and ruff format
 	$(BIN)/ruff check
@@ -72,7 +72,7 @@ pytest: $(VENV)/.test $(NATIVE) ## The tests; choose with PYTEST_ARGS="tests/ir 
 	@rm -rf $(KERNELS)
 	$(PYTEST) --durations=20 --strict-placement --record-kernels=$(KERNELS) $(PYTEST_ARGS)
 
-pytest-python: $(VENV)/.test ## The order of launches once more, without the part in C
+pytest-python: $(VENV)/.test ## The order of launches, without the part in C
 	TILEWRIGHT_NATIVE=0 $(PYTEST) -q $(IN_PYTHON)
 
 native: $(NATIVE) ## Build the part in C in place
@@ -80,8 +80,8 @@ native: $(NATIVE) ## Build the part in C in place
 assembly: pytest ## Every kernel that the tests compiled, through tileiras; every feature for each architecture
 	$(PYTEST) --dist=load --maxschedchunk=1 --durations=5 --recorded-kernels=$(KERNELS) tests/assembly
 
-bounds: $(BOUNDS)/.installed ## The oldest releases that pyproject.toml allows, in an environment of their own
-	$(BOUNDS)/bin/pytest -q -n auto --maxprocesses=4 tests/cpu tests/cli tests/interop \
+bounds: $(BOUNDS)/.installed ## The oldest releases that pyproject.toml allows, without the part in C
+	TILEWRIGHT_NATIVE=0 $(BOUNDS)/bin/pytest -q -n auto --maxprocesses=4 tests/cpu tests/cli tests/interop \
 	  --ignore=tests/cli/test_cli_witness.py tests/kernels/test_kernels_pointwise.py
 
 fuzz: $(VENV)/.dev ## Mutated files through the reader; FUZZ_COUNT=200000 FUZZ_SEED=7

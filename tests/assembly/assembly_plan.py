@@ -4,14 +4,16 @@ A *feature* is an op with its flags and attributes and the types of what flows i
 left out (other than 0 and 1, which name axes and unit strides): what an assembler can have or lack
 on an architecture. How large a tile is, or a constant, is none. Of the forms in which a kernel was
 compiled `form_to_assemble` takes the one with most features for its work. `plan` takes for each
-target few kernels that have every feature between them, and deals all others out, one target each,
-by where they stand: the same kernel goes to the same target in every run.
+target few kernels that have every feature between them, and deals others out, one target each, by
+where they stand: the same kernel goes to the same target in every run. One in `ASSEMBLY_EVERY` of
+them is dealt out; `make assembly ASSEMBLY_EVERY=1` takes all.
 """
 
 import dataclasses
 import functools
 import heapq
 import math
+import os
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
@@ -21,11 +23,13 @@ from tilewright.ir.function import Function
 from tilewright.ir.op import FieldKind, Op
 from tilewright.ir.types import TileType, Type, elements_of
 
-__all__ = ["Functions", "features", "form_to_assemble", "plan"]
+__all__ = ["Functions", "features", "form_to_assemble", "is_dealt_out", "plan"]
 
 # The entries of one kernel: itself and, maybe, what audits its indices.
 Functions = tuple[Function, ...]
 
+# The share of kernels that are assembled though their features occur elsewhere.
+_EVERY = int(os.environ.get("ASSEMBLY_EVERY", "4"))
 # About how long an assembler takes: seconds for a kernel, for each op, for each element of a tile.
 _KERNEL, _OP, _ELEMENT = 0.03, 1e-3, 2e-6
 
@@ -58,10 +62,15 @@ def plan(
         for target, places in able.items()
     }
     taken = set().union(*chosen.values())
-    for place in kernels.keys() - taken:
+    for place in filter(is_dealt_out, kernels.keys() - taken):
         takers = [target for target in targets if place in able[target]]
         chosen[takers[zlib.crc32(place.encode()) % len(takers)]].add(place)
     return {target: sorted(places) for target, places in chosen.items()}
+
+
+def is_dealt_out(place: str) -> bool:
+    """Whether a kernel is assembled for some target in any case."""
+    return zlib.crc32(place[::-1].encode()) % _EVERY == 0
 
 
 def _covering(seen: Mapping[str, frozenset[Hashable]], work: Mapping[str, float]) -> set[str]:

@@ -7,8 +7,9 @@ their names count as one.
 - Each target assembles kernels that have every *feature* that occurs and that it has: each op with
   its attributes, its element types and ranks (`assembly_plan`). An architecture lacks an op, a type
   or a form of them; whether it has them does not depend on what stands around them.
-- Every kernel is assembled for at least one target, which shows that its ops work together: how
-  they do is decided by passes that all targets share.
+- One kernel in four, and with `make assembly ASSEMBLY_EVERY=1` each, is assembled for at least one
+  target, which shows that its ops work together: how they do is decided by passes that all targets
+  share.
 
 Optimisation is off: it changes how fast the code is and how long this takes, not what the assembler
 accepts. Many kernels are entries of one module, so that a target takes few runs.
@@ -18,7 +19,7 @@ import dataclasses
 import functools
 
 import pytest
-from assembly_plan import features, form_to_assemble, plan
+from assembly_plan import features, form_to_assemble, is_dealt_out, plan
 from recorded_kernels import recorded
 
 from tilewright.backends.cuda.cubin import cubin_resources
@@ -113,10 +114,8 @@ def _assemble(chosen, target):
     assert cubin_resources(cubin).keys() == {function.name for function in entries}
 
 
-def test_every_kernel_is_chosen_and_every_feature_for_each_target(
-    kernels, planned, record_property
-):
-    assert set().union(*planned.values()) == kernels.keys()
+def test_every_feature_is_chosen_for_each_target_that_has_it(kernels, planned, record_property):
+    assert set(filter(is_dealt_out, kernels)) <= set().union(*planned.values())
     seen = {place: features(functions) for place, functions in kernels.items()}
     for target, chosen in planned.items():
         able = [place for place, found in kernels.items() if _is_for(found, target)]
