@@ -148,7 +148,7 @@ PADDINGS = [(None, None), (Padding.NEG_INF, None), (Padding.NAN, Padding.NEG_INF
 @pytest.mark.parametrize("body_of", EXPECTED, ids=lambda body_of: body_of.__name__)
 def test_every_element_is_that_of_the_whole_tile(body_of, paddings):
     compiled = kernel(body_of, paddings=paddings)
-    assert "load_short" in compiled.source
+    assert "load_along" in compiled.source
     widths = (1, 5, COLUMNS)
     for of_x, of_y, of_z in itertools.product(widths, widths, (3, COLUMNS)):
         for rows in (ROWS, 3):

@@ -115,7 +115,7 @@ class Detokenizer:
         return self._next(is_last=False)
 
     def finish(self) -> str:
-        """The text of what is left, with replacement characters for bytes that are no text."""
+        """The text of the remaining tokens, with replacement characters for unfinished characters."""
         return self._next(is_last=True)
 
     def _next(self, *, is_last: bool) -> str:

@@ -166,21 +166,6 @@ class TiledView(View):
             return inside
         return self.load_edge(site, widths, index, inbounds)
 
-    def load_short(
-        self,
-        axis: int,
-        site: int,
-        widths: Widths,
-        index: tuple[int, ...],
-        inbounds: tuple[bool, ...] = (),
-    ) -> Array:
-        """Return a tile as a window on memory if it is short along an axis alone, else padded."""
-        inside = self._inside(site, widths, index, inbounds)
-        shape = (*self.tile[:axis], inside.shape[axis], *self.tile[axis + 1 :])
-        if inside.shape == shape and inside.size:
-            return inside
-        return self.load_edge(site, widths, index, inbounds)
-
     def store_edge(
         self,
         site: int,

@@ -12,7 +12,7 @@ from tilewright.ir.op import Value
 from tilewright.ir.ops.control import Print
 from tilewright.ir.print_formats import split_format
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "shown"]
 
 _POINTER_BITS = 64
 
@@ -26,7 +26,7 @@ def _print(em: Emitter, op: Print) -> None:
     else:
         em.need(sum(part.length * _size(value) for part, value in zip(parts, op.args, strict=True)))
         widths = tuple(_bits(value) for value in op.args)
-        values = [_shown(em, value) for value in op.args]
+        values = [shown(em, value) for value in op.args]
         arguments = em.constant(parts), em.constant(end), repr(widths)
         em.emit(em.call(printing.show, *arguments, *values))
     em.pass_token(op)
@@ -41,7 +41,8 @@ def _bits(value: Value) -> int:
     return element.bits if isinstance(element, Element) else _POINTER_BITS
 
 
-def _shown(em: Emitter, value: Value) -> str:
+def shown(em: Emitter, value: Value) -> str:
+    """Return the text of a tile whose elements are the numbers that a user sees."""
     element = tile_element(value)
     if isinstance(element, Element) and element.is_held_as_bits:
         return em.call(formats.decoded, em.full(value))

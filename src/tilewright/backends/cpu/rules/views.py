@@ -177,8 +177,8 @@ def _load_short(em: Emitter, op: LoadView, index: list[str]) -> None:
     em.emit("else:")
     with em.indented():
         arguments = f"{_slow_arguments(em, op, index)}{_promised(em, op)}"
-        load = "load_short" if cut is None else "load_along"
-        em.emit(f"{name} = {view}.{load}({axis if cut is None else cut}, {arguments}){kept}")
+        along = axis if cut is None else cut
+        em.emit(f"{name} = {view}.load_along({along}, {arguments}){kept}")
     em.bind(op.tile, name, tile_shape(op.tile))
     if cut == axis:  # the reduction needs no padding
         return
