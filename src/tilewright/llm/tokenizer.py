@@ -115,7 +115,7 @@ class Detokenizer:
         return self._next(is_last=False)
 
     def finish(self) -> str:
-        """The text of the remaining tokens, with replacement characters for unfinished characters."""
+        """The text of the remaining tokens; an unfinished character is replaced."""
         return self._next(is_last=True)
 
     def _next(self, *, is_last: bool) -> str:
