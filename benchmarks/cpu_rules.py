@@ -103,7 +103,7 @@ def locked(blocks: int) -> Callable[[], None]:
 def main() -> None:
     for name, text in RULES.items():
         print(f"{name:28}{milliseconds(one_tile(text), 15):12.3f} ms")
-    for blocks in (64, 256):
+    for blocks in (64, 256, 1024):
         print(f"{f'a lock, {blocks} blocks':28}{milliseconds(locked(blocks), 1):12.1f} ms")
 
 
