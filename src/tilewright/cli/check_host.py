@@ -65,3 +65,6 @@ def review_host_code(path: Path) -> HostReview:
         raise BadInput(f"{path}:{error.lineno}: {error.msg}") from None
     except ValueError as error:  # null bytes, before Python 3.12
         raise BadInput(f"{path}: {error}") from None
+    except (RecursionError, MemoryError):  # the parser raises both
+        reason = "an expression or a block nests deeper than this Python can parse"
+        raise BadInput(f"{path}: {reason}; split it into several statements") from None
